@@ -1,0 +1,73 @@
+//! The function on Lambda: wakes from the queue, full ticks from the schedule.
+
+use crate::{looks, tick, tick_all};
+use glassline_aws::config::{Clients, Env};
+use glassline_aws::lambda::{self, StartError, handle_groups, records};
+use glassline_aws::live::Live;
+use glassline_aws::local::SystemLocal;
+use glassline_protocol::ids::Ms;
+use glassline_protocol::message::{Message, Queue};
+use glassline_protocol::settings::Settings;
+use glassline_protocol::sign::Secrets;
+use lambda_runtime::{Error, LambdaEvent};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// The queues that dispatch sends to.
+const QUEUES: [Queue; 2] = [Queue::Render, Queue::Rollback];
+/// What is left of an invocation's time when no new round of claims is begun: enough to hand over those made.
+const RESERVE_MS: u64 = 5_000;
+
+struct State {
+    ports: Live,
+    settings: Settings,
+    secrets: Secrets,
+}
+
+async fn build() -> Result<State, StartError> {
+    let env = Env::process();
+    let (table, settings, secrets) = (env.table()?, env.settings()?, env.handoff_secrets()?);
+    let urls = env.queues(&QUEUES)?;
+    let clients = Clients::from_env().await;
+    let ports = Live {
+        store: clients.store(table),
+        queues: clients.queues(urls),
+        provider: (),
+        vault: (),
+        local: SystemLocal,
+    };
+    Ok(State { ports, settings, secrets })
+}
+
+async fn handle(state: &'static State, event: LambdaEvent<Value>) -> Result<Value, Error> {
+    let until_ms: Ms = event.context.deadline.saturating_sub(RESERVE_MS);
+    let State { ports, settings, secrets } = state;
+    let Some(records) = records(&event.payload) else {
+        let ticked = tick_all(ports, settings, secrets, until_ms).await?;
+        for (lane, ticked) in &ticked {
+            tracing::info!(event = "ticked", function = "dispatch", lane = %lane, what = ?ticked);
+        }
+        return Ok(json!({ "lanes": ticked.len() }));
+    };
+    let lane = |message: &Message| match message {
+        Message::Wake(wake) => Some(wake.lane.clone()),
+        Message::Handoff(_)
+        | Message::Check(_)
+        | Message::Finish(_)
+        | Message::Rollback(_)
+        | Message::Qa(_) => None,
+    };
+    handle_groups("dispatch", records, lane, |lane, wakes| async move {
+        let Some(look) = looks(wakes).remove(&lane) else { return Ok(()) };
+        let ticked = tick(ports, settings, secrets, &lane, look, until_ms).await?;
+        tracing::info!(event = "ticked", function = "dispatch", lane = %lane, what = ?ticked);
+        Ok(())
+    })
+    .await
+}
+
+/// Runs the function until its process ends.
+#[must_use]
+pub fn run() -> ExitCode {
+    lambda::run("dispatch", build(), handle)
+}

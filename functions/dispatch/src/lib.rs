@@ -1,0 +1,85 @@
+//! Dispatch: finds out which slots of a lane are free, chooses ready jobs by rank, claims each conditionally and hands
+//! it to the worker. Any number of dispatchers may run at once: a slot is given out by whoever wins it.
+
+pub mod bootstrap;
+mod claim;
+mod handoff;
+mod tick;
+
+use glassline_protocol::ids::{LaneName, Ms};
+use glassline_protocol::message::{FreedSlot, Message};
+use glassline_protocol::ports::{Local, Queues, Store};
+use glassline_protocol::settings::Settings;
+use glassline_protocol::settle::Fault;
+use glassline_protocol::sign::Secrets;
+use std::collections::BTreeMap;
+
+pub use tick::tick;
+
+/// What dispatch needs of the world.
+pub trait Ports: Store + Queues + Local {}
+impl<T: Store + Queues + Local> Ports for T {}
+
+/// What a tick of a lane is asked to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Every slot of the lane, the leases of its jobs, and its held jobs.
+    Full,
+    /// Only slots whose job has just ended, with the tokens they ended under.
+    Freed(Vec<FreedSlot>),
+}
+
+/// What a tick of a lane came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ticked {
+    /// Jobs handed to the worker.
+    pub started: usize,
+    /// Claims whose handoff went to rollback.
+    pub unsent: usize,
+    /// Jobs whose lease had run out.
+    pub leases_over: usize,
+    /// Held jobs to be looked at.
+    pub held: usize,
+    /// Reservations voided.
+    pub voided: usize,
+}
+
+/// Groups wakes by lane: a wake without a slot makes the lane's look a full one.
+#[must_use]
+pub fn looks(wakes: Vec<Message>) -> BTreeMap<LaneName, Look> {
+    let mut looks = BTreeMap::new();
+    for wake in wakes {
+        let Message::Wake(wake) = wake else { continue };
+        let look = looks.entry(wake.lane).or_insert_with(|| Look::Freed(Vec::new()));
+        match (look, wake.freed) {
+            (Look::Full, _) => {}
+            (look @ Look::Freed(_), None) => *look = Look::Full,
+            (Look::Freed(slots), Some(freed)) if !slots.contains(&freed) => slots.push(freed),
+            (Look::Freed(_), Some(_)) => {}
+        }
+    }
+    looks
+}
+
+/// A full tick of every lane, one after the other; a lane that fails doesn't keep the others waiting.
+///
+/// # Errors
+/// The first lane's [`Fault`], after all were tried.
+pub async fn tick_all<P: Ports>(
+    ports: &P,
+    settings: &Settings,
+    secrets: &Secrets,
+    until_ms: Ms,
+) -> Result<BTreeMap<LaneName, Ticked>, Fault> {
+    let mut ticked = BTreeMap::new();
+    let mut fault = None;
+    for lane in ports.lanes().await? {
+        match tick(ports, settings, secrets, &lane.key, Look::Full, until_ms).await {
+            Ok(done) => {
+                ticked.insert(lane.key, done);
+            }
+            Err(error) => fault = fault.or(Some(error)),
+        }
+    }
+    fault.map_or(Ok(ticked), Err)
+}

@@ -1,0 +1,48 @@
+//! The function on Lambda: configuration, ports, batches.
+
+use crate::handle;
+use glassline_assets::AssetVault;
+use glassline_aws::config::{Clients, Env, PROVIDERS, STORAGE};
+use glassline_aws::lambda::{self, StartError, handle_batch, records};
+use glassline_aws::live::Live;
+use glassline_aws::local::SystemLocal;
+use glassline_protocol::message::Queue;
+use glassline_protocol::settings::Settings;
+use glassline_providers::Providers;
+use std::process::ExitCode;
+
+/// The queues that the finisher sends to.
+const QUEUES: [Queue; 2] = [Queue::Qa, Queue::Wake];
+
+struct State {
+    ports: Live<Providers, AssetVault>,
+    settings: Settings,
+}
+
+async fn build() -> Result<State, StartError> {
+    let env = Env::process();
+    let (table, settings) = (env.table()?, env.settings()?);
+    let urls = env.queues(&QUEUES)?;
+    let providers = Providers::from_config(env.json(PROVIDERS, "the lanes' providers as JSON")?)
+        .map_err(|error| StartError::Build(format!("{PROVIDERS} can't be used: {error}")))?;
+    let vault = AssetVault::new(env.json(STORAGE, "storage and download limits as JSON")?)
+        .map_err(|error| StartError::Build(format!("{STORAGE} can't be used: {error}")))?;
+    let clients = Clients::from_env().await;
+    let ports = Live {
+        store: clients.store(table),
+        queues: clients.queues(urls),
+        provider: providers,
+        vault,
+        local: SystemLocal,
+    };
+    Ok(State { ports, settings })
+}
+
+/// Runs the function until its process ends.
+#[must_use]
+pub fn run() -> ExitCode {
+    lambda::run("finisher", build(), |state, event| async move {
+        let records = records(&event.payload).ok_or("the event isn't a batch of SQS records")?;
+        handle_batch("finisher", records, |message| handle(&state.ports, &state.settings, message)).await
+    })
+}

@@ -1,0 +1,2 @@
+//! The glassline command.
+fn main() {}

@@ -1,0 +1,174 @@
+//! What a vault is configured with: where it stores, from which hosts each lane may fetch, and its limits.
+
+use glassline_protocol::ids::LaneName;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The configuration of an [`crate::AssetVault`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VaultConfig {
+    /// Where outputs are stored.
+    pub store: StoreConfig,
+    /// For each lane the hosts that its provider serves outputs from. A lane that isn't named here can't fetch.
+    pub lanes: BTreeMap<LaneName, Vec<AllowedHost>>,
+    /// Limits on what is fetched and decoded.
+    #[serde(default)]
+    pub limits: Limits,
+    /// The folder for downloads in progress; the system's own if absent. It needs room for the largest output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temp_dir: Option<PathBuf>,
+}
+
+/// The storage backend. All of them are reached through one library (Apache OpenDAL).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum StoreConfig {
+    /// A folder on this machine.
+    Fs {
+        /// The folder; it is created if absent. `.partial` within it holds writes in progress.
+        root: PathBuf,
+    },
+    /// This process's memory, for tests: it holds every stored byte and forgets it on exit.
+    Memory {},
+}
+
+/// A host that a lane's provider serves outputs from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllowedHost {
+    /// A host name in lower case, `*.example.com` for every name below `example.com` (not itself), or an address.
+    pub host: String,
+    /// The port; the scheme's own (443, or 80 for plain http) if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// Whether plain http is allowed too. Such a host is dialled on loopback addresses only, so it needs
+    /// `allow_private`.
+    #[serde(default)]
+    pub allow_http: bool,
+    /// Whether the host may resolve to loopback and private addresses. Link-local, metadata, multicast and
+    /// unspecified addresses are never dialled.
+    #[serde(default)]
+    pub allow_private: bool,
+}
+
+/// Limits on what is fetched and decoded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// The largest picture file, in bytes. A picture is held in memory whole while it is decoded.
+    pub image_max_bytes: u64,
+    /// The largest film file, in bytes.
+    pub video_max_bytes: u64,
+    /// The longest a whole download may take, redirects included, in milliseconds. Keep it well below the time limit
+    /// of the function that saves.
+    pub deadline_ms: u64,
+    /// The longest the other side may send nothing, in milliseconds.
+    pub stall_ms: u64,
+    /// The longest a connection may take to open, in milliseconds.
+    pub connect_ms: u64,
+    /// How many redirects are followed.
+    pub redirects: u32,
+    /// The largest width and height, in pixels.
+    pub side_max_px: u32,
+    /// The most pixels (width × height) of a picture.
+    pub picture_max_px: u64,
+    /// The most pixels of a moving picture (width × height × frames).
+    pub animation_max_px: u64,
+    /// The most memory that a decoder may use for the pixels of one picture, in bytes.
+    pub decode_max_bytes: u64,
+    /// The most of a film's index (`moov`, `Tracks`) that is read into memory, in bytes.
+    pub index_max_bytes: u64,
+    /// How many outputs are decoded at the same time, at least 1.
+    pub decoders: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            image_max_bytes: 64 << 20,
+            video_max_bytes: 4 << 30,
+            deadline_ms: 300_000,
+            stall_ms: 15_000,
+            connect_ms: 10_000,
+            redirects: 5,
+            side_max_px: 16_384,
+            picture_max_px: 64 << 20,
+            animation_max_px: 1 << 30,
+            decode_max_bytes: 512 << 20,
+            index_max_bytes: 32 << 20,
+            decoders: 1,
+        }
+    }
+}
+
+/// A configuration that can't work.
+#[derive(Debug, thiserror::Error)]
+pub enum VaultConfigError {
+    /// An entry of an allow-list that breaks a rule.
+    #[error("lane `{lane}` allows the host `{host}`, but {rule}: correct the entry")]
+    Host {
+        /// The lane.
+        lane: LaneName,
+        /// The entry's host.
+        host: String,
+        /// The rule that it breaks.
+        rule: &'static str,
+    },
+    /// A limit of zero, which would refuse every output.
+    #[error("the limit `{name}` is 0, which refuses every output: give it a value or leave it out")]
+    Limit {
+        /// The limit's name.
+        name: &'static str,
+    },
+    /// The https client can't be built, for instance because the machine has no root certificates.
+    #[error(
+        "the https client of lane `{lane}` can't be built ({cause}): check the machine's root certificates"
+    )]
+    Client {
+        /// The lane.
+        lane: LaneName,
+        /// What the client said.
+        cause: String,
+    },
+    /// The store can't be opened.
+    #[error(
+        "the store at `{root}` can't be opened ({cause}): check that the folder exists and may be written"
+    )]
+    Store {
+        /// The store's root.
+        root: String,
+        /// What the store said.
+        cause: String,
+    },
+    /// The folder for downloads can't be used.
+    #[error("the download folder `{path}` isn't a folder that exists: create it or leave `temp_dir` out")]
+    TempDir {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+impl Limits {
+    /// Refuses limits that would refuse every output.
+    pub(crate) fn check(&self) -> Result<(), VaultConfigError> {
+        let limits = [
+            ("image_max_bytes", self.image_max_bytes),
+            ("video_max_bytes", self.video_max_bytes),
+            ("deadline_ms", self.deadline_ms),
+            ("stall_ms", self.stall_ms),
+            ("connect_ms", self.connect_ms),
+            ("side_max_px", u64::from(self.side_max_px)),
+            ("picture_max_px", self.picture_max_px),
+            ("animation_max_px", self.animation_max_px),
+            ("decode_max_bytes", self.decode_max_bytes),
+            ("index_max_bytes", self.index_max_bytes),
+            ("decoders", u64::from(self.decoders > 0)),
+        ];
+        match limits.iter().find(|(_, value)| *value == 0) {
+            Some((name, _)) => Err(VaultConfigError::Limit { name }),
+            None => Ok(()),
+        }
+    }
+}

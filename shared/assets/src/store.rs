@@ -1,0 +1,242 @@
+//! Storing outputs: conditionally, atomically, and checked by reading.
+
+use crate::config::{StoreConfig, VaultConfigError};
+use crate::location::Location;
+use futures_util::TryStreamExt;
+use opendal::options::{ReaderOptions, WriteOptions};
+use opendal::{ErrorKind, Operator, services};
+use sha2::{Digest, Sha256};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+use tokio::io::{AsyncReadExt, AsyncSeekExt};
+
+/// The folder, within a store on disk, of writes in progress. No location starts with it.
+const PARTIAL: &str = ".partial";
+/// A write in progress that is older than this was left by a crash: no save takes that long.
+const PARTIAL_MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+/// How much is held in memory while copying, in bytes.
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// A store that failed. What was asked for may or may not have happened: ask again.
+#[derive(Debug, thiserror::Error)]
+#[error("the store failed at `{location}` ({cause}): check its free space and permissions")]
+pub struct StoreError {
+    /// Where: the object's location, under the store's root.
+    pub location: String,
+    /// What the store said.
+    pub cause: String,
+}
+
+/// Where outputs are stored.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    operator: Operator,
+    /// The root folder of a store on disk.
+    root: Option<PathBuf>,
+}
+
+impl Store {
+    pub(crate) fn open(config: &StoreConfig) -> Result<Self, VaultConfigError> {
+        match config {
+            StoreConfig::Fs { root } => {
+                let bad = |cause: String| VaultConfigError::Store { root: root.display().to_string(), cause };
+                let text = root.to_str().ok_or_else(|| bad("its name is not UTF-8".into()))?;
+                let partial = root.join(PARTIAL);
+                std::fs::create_dir_all(&partial).map_err(|error| bad(error.to_string()))?;
+                sweep(&partial);
+                let service =
+                    services::Fs::default().root(text).atomic_write_dir(&format!("{text}/{PARTIAL}"));
+                let operator = Operator::new(service).map_err(|error| bad(error.to_string()))?;
+                let root = root.canonicalize().map_err(|error| bad(error.to_string()))?;
+                Ok(Self { operator, root: Some(root) })
+            }
+            StoreConfig::Memory {} => {
+                let bad = |error: opendal::Error| VaultConfigError::Store {
+                    root: "memory".into(),
+                    cause: error.to_string(),
+                };
+                let operator = Operator::new(services::Memory::default()).map_err(bad)?;
+                Ok(Self { operator, root: None })
+            }
+        }
+    }
+
+    /// Stores a file of known size and hash, unless the same bytes are there already. Afterwards the object is whole
+    /// and on disk.
+    pub(crate) async fn put(
+        &self,
+        location: &Location,
+        file: std::fs::File,
+        size_bytes: u64,
+        content_type: &str,
+    ) -> Result<(), StoreError> {
+        let path = location.to_string();
+        let failed = |cause: String| StoreError { location: path.clone(), cause };
+        let mut file = tokio::fs::File::from_std(file);
+        let first = self.write(location, &mut file, content_type, true).await;
+        match first {
+            Ok(()) => {}
+            Err(WriteError::Exists) => {
+                if !self.holds(&path, size_bytes, &location.sha256).await? {
+                    tracing::warn!(location = path, "a torn or different object is replaced");
+                    match self.write(location, &mut file, content_type, false).await {
+                        Ok(()) => {}
+                        Err(WriteError::Exists) => return Err(failed("it can't be replaced".into())),
+                        Err(WriteError::Failed(cause)) => return Err(failed(cause)),
+                    }
+                }
+            }
+            Err(WriteError::Failed(cause)) => return Err(failed(cause)),
+        }
+        // Also for an object that was there: whoever renamed it may have crashed before this.
+        self.sync_folders(&path).await.map_err(|error| failed(error.to_string()))
+    }
+
+    /// Whether the object is there, with this size and hash. Reads it whole.
+    pub(crate) async fn holds(&self, path: &str, size_bytes: u64, sha256: &str) -> Result<bool, StoreError> {
+        match self.hash_of(path, size_bytes).await {
+            Ok(found) => Ok(found.as_deref() == Some(sha256)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(StoreError { location: path.to_owned(), cause: error.to_string() }),
+        }
+    }
+
+    /// The place of a stored object on disk, if the store is on disk.
+    pub(crate) fn path_of(&self, location: &Location) -> Option<PathBuf> {
+        self.root.as_ref().map(|root| root.join(location.to_string()))
+    }
+
+    /// The hash of an object, if it is one of the given size.
+    async fn hash_of(&self, path: &str, size_bytes: u64) -> opendal::Result<Option<String>> {
+        let found = self.operator.stat(path).await?;
+        if !found.is_file() || found.content_length() != size_bytes {
+            return Ok(None);
+        }
+        let options = ReaderOptions { chunk: Some(CHUNK_BYTES), ..ReaderOptions::default() };
+        let reader = self.operator.reader_options(path, options).await?;
+        let mut stream = reader.into_stream(0..size_bytes).await?;
+        let mut hash = Sha256::new();
+        while let Some(buffer) = stream.try_next().await? {
+            for bytes in buffer {
+                hash.update(&bytes);
+            }
+        }
+        Ok(Some(hex::encode(hash.finalize())))
+    }
+
+    /// Writes the object; only if it is absent, where asked and offered by the backend. On disk this is a write to a
+    /// name of its own, synced, then renamed; the final name never shows a part of the bytes.
+    async fn write(
+        &self,
+        location: &Location,
+        file: &mut tokio::fs::File,
+        content_type: &str,
+        if_absent: bool,
+    ) -> Result<(), WriteError> {
+        let path = location.to_string();
+        let offered = self.operator.info().capability();
+        if if_absent && !offered.write_with_if_not_exists {
+            match self.operator.stat(&path).await {
+                Ok(_) => return Err(WriteError::Exists),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let options = WriteOptions {
+            if_not_exists: if_absent && offered.write_with_if_not_exists,
+            content_type: offered.write_with_content_type.then(|| content_type.to_owned()),
+            chunk: Some(CHUNK_BYTES),
+            ..WriteOptions::default()
+        };
+        let mut writer = self.operator.writer_options(&path, options).await?;
+        match copy(file, &mut writer, &location.sha256).await {
+            Ok(()) => {}
+            Err(error) => {
+                if let Err(error) = writer.abort().await {
+                    tracing::warn!(location = path, %error, "a write in progress can't be removed");
+                }
+                return Err(error);
+            }
+        }
+        // After `close` failed, a part may stay in the folder of writes in progress; `sweep` removes it.
+        writer.close().await?;
+        Ok(())
+    }
+
+    /// Makes the folders of an object durable, so that it is still found after a power cut.
+    async fn sync_folders(&self, path: &str) -> std::io::Result<()> {
+        let Some(root) = self.root.clone() else { return Ok(()) };
+        let object = root.join(path);
+        let sync = move || {
+            for folder in object.ancestors().skip(1) {
+                #[cfg(unix)]
+                std::fs::File::open(folder)?.sync_all()?;
+                if folder == root {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        tokio::task::spawn_blocking(sync).await.map_err(std::io::Error::other)?
+    }
+}
+
+enum WriteError {
+    /// The object is there already.
+    Exists,
+    Failed(String),
+}
+
+impl From<opendal::Error> for WriteError {
+    fn from(error: opendal::Error) -> Self {
+        // Not an enum of ours: new kinds may come.
+        if matches!(error.kind(), ErrorKind::ConditionNotMatch | ErrorKind::AlreadyExists) {
+            Self::Exists
+        } else {
+            Self::Failed(error.to_string())
+        }
+    }
+}
+
+impl From<std::io::Error> for WriteError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Copies the file, and checks on the way that its bytes are still those that were hashed and validated.
+async fn copy(
+    file: &mut tokio::fs::File,
+    writer: &mut opendal::Writer,
+    sha256: &str,
+) -> Result<(), WriteError> {
+    file.rewind().await?;
+    let mut hash = Sha256::new();
+    loop {
+        let mut chunk = Vec::new();
+        if (&mut *file).take(CHUNK_BYTES as u64).read_to_end(&mut chunk).await? == 0 {
+            break;
+        }
+        hash.update(&chunk);
+        writer.write(chunk).await?;
+    }
+    if hex::encode(hash.finalize()) == sha256 {
+        Ok(())
+    } else {
+        Err(WriteError::Failed("the downloaded bytes changed while they were stored".into()))
+    }
+}
+
+/// Removes writes in progress that a crash left behind.
+fn sweep(partial: &Path) {
+    let Ok(entries) = std::fs::read_dir(partial) else { return };
+    for entry in entries.flatten() {
+        let age = entry.metadata().and_then(|found| found.modified()).ok();
+        let age = age.and_then(|modified| SystemTime::now().duration_since(modified).ok());
+        if age.is_some_and(|age| age > PARTIAL_MAX_AGE)
+            && let Err(error) = std::fs::remove_file(entry.path())
+        {
+            tracing::warn!(path = %entry.path().display(), %error, "an old write in progress can't be removed");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Reads.
+
+use super::item::{Item, from_item, key_item, key_of};
+use super::retry::{Trouble, log, trouble};
+use super::{DynamoStore, QUEUE_INDEX};
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use glassline_protocol::ids::{JobKey, LaneName, Ms, ParentKey};
+use glassline_protocol::ports::{
+    Candidate, Created, JobView, NewRow, NotStarted, OutcomePut, Read, Store, Unread, Written,
+};
+use glassline_protocol::rank::{due_bound, parse_entry};
+use glassline_protocol::row::{
+    HeadRow, JobRow, LaneRow, OrphanRow, OutcomeRow, PrimaryKey, Row, RowKey, SlotKey, SlotRow, SpecKey,
+    SpecRow,
+};
+use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition};
+use std::collections::HashMap;
+
+/// A query of the table or of its index.
+struct Query {
+    index: Option<&'static str>,
+    condition: &'static str,
+    values: Vec<(&'static str, String)>,
+    limit: Option<usize>,
+}
+
+/// Everything of one parent, as the registry shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParentView {
+    /// Its head.
+    pub head: Option<HeadRow>,
+    /// Its jobs, by key.
+    pub jobs: Vec<JobRow>,
+    /// Its outcomes, by job and attempt.
+    pub outcomes: Vec<OutcomeRow>,
+    /// Its orphans.
+    pub orphans: Vec<OrphanRow>,
+}
+
+impl DynamoStore {
+    fn unread<E: ProvideErrorMetadata, R>(&self, operation: &'static str, error: &SdkError<E, R>) -> Unread {
+        match trouble(error) {
+            Trouble::Busy | Trouble::Unknown => {}
+            Trouble::Broken => log(operation, &self.table, error),
+        }
+        Unread::Unavailable
+    }
+
+    async fn query(&self, query: Query) -> Read<Vec<Item>> {
+        let values: HashMap<String, AttributeValue> =
+            query.values.into_iter().map(|(name, text)| (name.to_owned(), AttributeValue::S(text))).collect();
+        let (mut items, mut start) = (Vec::new(), None);
+        loop {
+            let left = query.limit.map(|limit| limit.saturating_sub(items.len()));
+            let output = self
+                .client
+                .query()
+                .table_name(&self.table)
+                .set_index_name(query.index.map(str::to_owned))
+                // An index can't be read consistently.
+                .set_consistent_read(query.index.is_none().then_some(true))
+                .key_condition_expression(query.condition)
+                .set_expression_attribute_values(Some(values.clone()))
+                .set_limit(left.and_then(|left| i32::try_from(left).ok()))
+                .set_exclusive_start_key(start)
+                .return_consumed_capacity(Self::capacity())
+                .send()
+                .await
+                .map_err(|error| self.unread("Query", &error))?;
+            self.meter.add("Query", output.consumed_capacity.as_slice());
+            items.extend(output.items.unwrap_or_default());
+            start = output.last_evaluated_key;
+            if start.is_none() || query.limit.is_some_and(|limit| items.len() >= limit) {
+                return Ok(items);
+            }
+        }
+    }
+
+    async fn get<R: Row>(&self, key: &R::Key) -> Read<Option<R>> {
+        let output = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .set_key(Some(key_item(&key.primary())))
+            .consistent_read(true)
+            .return_consumed_capacity(Self::capacity())
+            .send()
+            .await
+            .map_err(|error| self.unread("GetItem", &error))?;
+        self.meter.add("GetItem", output.consumed_capacity.as_slice());
+        Ok(output.item.as_ref().map(from_item).transpose()?)
+    }
+
+    async fn batch_get<R: Row>(&self, keys: impl Iterator<Item = PrimaryKey>) -> Read<Vec<R>> {
+        let mut wanted: Vec<Item> = keys.map(|key| key_item(&key)).collect();
+        // The same key twice in one request is an error of the whole request.
+        wanted.sort_by_key(|item| key_of(item).ok());
+        wanted.dedup();
+        if wanted.len() <= 1 {
+            let Some(key) = wanted.pop() else { return Ok(Vec::new()) };
+            return Ok(self.get::<R>(&R::Key::parse(&key_of(&key)?)?).await?.into_iter().collect());
+        }
+        let mut rows = Vec::new();
+        for _ in 0..5 {
+            let request = KeysAndAttributes::builder()
+                .set_keys(Some(wanted))
+                .consistent_read(true)
+                .build()
+                .map_err(|_| Unread::Unavailable)?;
+            let output = self
+                .client
+                .batch_get_item()
+                .request_items(&self.table, request)
+                .return_consumed_capacity(Self::capacity())
+                .send()
+                .await
+                .map_err(|error| self.unread("BatchGetItem", &error))?;
+            self.meter.add("BatchGetItem", output.consumed_capacity());
+            for item in output.responses.unwrap_or_default().remove(&self.table).unwrap_or_default() {
+                rows.push(from_item(&item)?);
+            }
+            wanted = output
+                .unprocessed_keys
+                .and_then(|mut keys| keys.remove(&self.table))
+                .map(|keys| keys.keys)
+                .unwrap_or_default();
+            if wanted.is_empty() {
+                return Ok(rows);
+            }
+        }
+        Err(Unread::Unavailable)
+    }
+
+    async fn candidates(&self, pk: String, until: Option<String>, limit: usize) -> Read<Vec<Candidate>> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let condition =
+            if until.is_some() { "queue_pk = :pk AND queue_sk < :until" } else { "queue_pk = :pk" };
+        let mut values = vec![(":pk", pk.clone())];
+        values.extend(until.map(|until| (":until", until)));
+        let query = Query { index: Some(QUEUE_INDEX), condition, values, limit: Some(limit) };
+        let items = self.query(query).await?;
+        // An entry that can't be read is skipped: it must not keep its neighbours from being dispatched.
+        Ok(items.iter().filter_map(|item| candidate(&pk, item)).collect())
+    }
+
+    /// Everything of one parent but its prompts' rows.
+    ///
+    /// # Errors
+    /// [`Unread`]
+    pub async fn parent(&self, parent: &ParentKey) -> Read<Option<ParentView>> {
+        let values = vec![(":pk", parent.to_string())];
+        let items = self.query(Query { index: None, condition: "pk = :pk", values, limit: None }).await?;
+        let mut view = ParentView::default();
+        for item in &items {
+            let key = key_of(item)?;
+            if key.sk == "HEAD" {
+                view.head = Some(from_item(item)?);
+            } else if key.sk.contains("#OUTCOME#") {
+                view.outcomes.push(from_item(item)?);
+            } else if key.sk.contains("#ORPHAN#") {
+                view.orphans.push(from_item(item)?);
+            } else if !key.sk.ends_with("#SPEC") {
+                view.jobs.push(from_item(item)?);
+            }
+        }
+        Ok((!items.is_empty()).then_some(view))
+    }
+
+    /// The posts of a month (`2026-11`), newest first, at most `limit`.
+    ///
+    /// # Errors
+    /// [`Unread`]
+    pub async fn posts(&self, month: &str, limit: usize) -> Read<Vec<ParentKey>> {
+        let values = vec![(":pk", format!("POSTS#{month}"))];
+        let query = Query { index: Some(QUEUE_INDEX), condition: "queue_pk = :pk", values, limit: None };
+        let items = self.query(query).await?;
+        let keys = items.iter().rev().filter_map(|item| key_of(item).ok()?.pk.parse().ok());
+        Ok(keys.take(limit).collect())
+    }
+
+    /// How many jobs wait in a partition of the index (`READY#lane`, `LATER#lane`, `HELD#lane`), counted up to `limit`.
+    ///
+    /// # Errors
+    /// [`Unread`]
+    pub async fn count(&self, partition: &str, limit: usize) -> Read<usize> {
+        let values = vec![(":pk", partition.to_owned())];
+        let query =
+            Query { index: Some(QUEUE_INDEX), condition: "queue_pk = :pk", values, limit: Some(limit) };
+        Ok(self.query(query).await?.len())
+    }
+}
+
+fn candidate(pk: &str, item: &Item) -> Option<Candidate> {
+    let entry = item.get("queue_sk")?.as_s().ok()?;
+    let job = JobKey::parse(&key_of(item).ok()?).ok()?;
+    if pk.starts_with("HELD#") {
+        let (due, attempt) = entry.rsplit_once('#')?;
+        return Some(Candidate { job, attempt: attempt.parse().ok()?, rank: due.to_owned() });
+    }
+    let (rank, attempt) = parse_entry(pk, entry)?;
+    Some(Candidate { job, attempt, rank })
+}
+
+impl Store for DynamoStore {
+    async fn change_job(&self, job: &JobKey, transition: &JobTransition) -> Written<JobRow> {
+        self.change(job, &transition.rule()).await
+    }
+
+    async fn change_slot(&self, slot: &SlotKey, transition: &SlotTransition) -> Written<SlotRow> {
+        self.change(slot, &transition.rule()).await
+    }
+
+    async fn change_lane(&self, lane: &LaneName, transition: &LaneTransition) -> Written<LaneRow> {
+        self.change(lane, &transition.rule()).await
+    }
+
+    async fn put_outcome(&self, outcome: &OutcomeRow, only_if: Option<&NotStarted>) -> OutcomePut {
+        match only_if {
+            Some(only_if) => self.put_outcome_if(outcome, only_if).await,
+            None => self.put_outcome_always(outcome).await,
+        }
+    }
+
+    async fn put_orphan(&self, orphan: &OrphanRow) -> bool {
+        self.put_same(orphan).await
+    }
+
+    async fn create(&self, row: &NewRow) -> Created {
+        self.create_row(row).await
+    }
+
+    async fn job(&self, job: &JobKey) -> Read<Option<JobView>> {
+        let key = job.primary();
+        // The job's row, its orphans and its outcomes lie side by side; its spec, which may be long, lies after them.
+        let values =
+            vec![(":pk", key.pk), (":first", key.sk.clone()), (":last", format!("{}#OUTCOME#~", key.sk))];
+        let condition = "pk = :pk AND sk BETWEEN :first AND :last";
+        let items = self.query(Query { index: None, condition, values, limit: None }).await?;
+        let (mut row, mut outcomes) = (None, Vec::new());
+        for item in &items {
+            let found = key_of(item)?;
+            if found.sk == key.sk {
+                row = Some(from_item(item)?);
+            } else if found.sk.starts_with(&format!("{}#OUTCOME#", key.sk)) {
+                outcomes.push(from_item(item)?);
+            }
+        }
+        Ok(row.map(|job| JobView { job, outcomes }))
+    }
+
+    async fn jobs(&self, jobs: &[JobKey]) -> Read<Vec<JobRow>> {
+        self.batch_get(jobs.iter().map(RowKey::primary)).await
+    }
+
+    async fn specs(&self, jobs: &[JobKey]) -> Read<Vec<SpecRow>> {
+        self.batch_get(jobs.iter().map(|job| SpecKey(job.clone()).primary())).await
+    }
+
+    async fn lanes(&self) -> Read<Vec<LaneRow>> {
+        let values = vec![(":pk", "LANES".to_owned())];
+        let items = self.query(Query { index: None, condition: "pk = :pk", values, limit: None }).await?;
+        Ok(items.iter().map(from_item).collect::<Result<_, _>>()?)
+    }
+
+    async fn lane(&self, lane: &LaneName) -> Read<Option<LaneRow>> {
+        self.get(lane).await
+    }
+
+    async fn slots(&self, lane: &LaneName) -> Read<Vec<SlotRow>> {
+        let values = vec![(":pk", format!("LANE#{lane}"))];
+        let items = self.query(Query { index: None, condition: "pk = :pk", values, limit: None }).await?;
+        Ok(items.iter().map(from_item).collect::<Result<_, _>>()?)
+    }
+
+    async fn ready(&self, lane: &LaneName, limit: usize) -> Read<Vec<Candidate>> {
+        self.candidates(format!("READY#{lane}"), None, limit).await
+    }
+
+    async fn due(&self, lane: &LaneName, now_ms: Ms, limit: usize) -> Read<Vec<Candidate>> {
+        self.candidates(format!("LATER#{lane}"), Some(due_bound(now_ms)), limit).await
+    }
+
+    async fn held(&self, lane: &LaneName, now_ms: Ms, limit: usize) -> Read<Vec<Candidate>> {
+        self.candidates(format!("HELD#{lane}"), Some(due_bound(now_ms)), limit).await
+    }
+}

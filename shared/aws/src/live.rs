@@ -1,0 +1,129 @@
+//! The ports of one function, put together.
+
+use crate::dynamo::DynamoStore;
+use crate::local::SystemLocal;
+use crate::sqs::SqsQueues;
+use glassline_protocol::ids::{Attempt, JobKey, LaneName, Ms, Run, TaskId, Token};
+use glassline_protocol::ports::{
+    Candidate, Created, Envelope, JobView, Local, NewRow, NotStarted, OutcomePut, Queues, Read, Sent, Store,
+    Written,
+};
+use glassline_protocol::provider::{
+    Cancel, Capabilities, Find, Media, Output, Provider, Reference, RenderRequest, Submit, TaskState,
+};
+use glassline_protocol::row::{JobRow, LaneRow, OrphanRow, OutcomeRow, SlotKey, SlotRow, SpecRow};
+use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition};
+use glassline_protocol::vault::{Saved, Vault};
+
+/// A store, queues, a provider and a vault (`()` where a function has none), with time and randomness, the system's unless a
+/// test gives its own.
+#[derive(Clone, Debug)]
+pub struct Live<P = (), V = (), L = SystemLocal> {
+    /// The table.
+    pub store: DynamoStore,
+    /// The queues.
+    pub queues: SqsQueues,
+    /// The providers.
+    pub provider: P,
+    /// Storage.
+    pub vault: V,
+    /// Time and fresh ids.
+    pub local: L,
+}
+
+impl<P: Send + Sync, V: Send + Sync, L: Send + Sync> Store for Live<P, V, L> {
+    async fn change_job(&self, job: &JobKey, transition: &JobTransition) -> Written<JobRow> {
+        self.store.change_job(job, transition).await
+    }
+    async fn change_slot(&self, slot: &SlotKey, transition: &SlotTransition) -> Written<SlotRow> {
+        self.store.change_slot(slot, transition).await
+    }
+    async fn change_lane(&self, lane: &LaneName, transition: &LaneTransition) -> Written<LaneRow> {
+        self.store.change_lane(lane, transition).await
+    }
+    async fn put_outcome(&self, outcome: &OutcomeRow, only_if: Option<&NotStarted>) -> OutcomePut {
+        self.store.put_outcome(outcome, only_if).await
+    }
+    async fn put_orphan(&self, orphan: &OrphanRow) -> bool {
+        self.store.put_orphan(orphan).await
+    }
+    async fn create(&self, row: &NewRow) -> Created {
+        self.store.create(row).await
+    }
+    async fn job(&self, job: &JobKey) -> Read<Option<JobView>> {
+        self.store.job(job).await
+    }
+    async fn jobs(&self, jobs: &[JobKey]) -> Read<Vec<JobRow>> {
+        self.store.jobs(jobs).await
+    }
+    async fn specs(&self, jobs: &[JobKey]) -> Read<Vec<SpecRow>> {
+        self.store.specs(jobs).await
+    }
+    async fn lanes(&self) -> Read<Vec<LaneRow>> {
+        self.store.lanes().await
+    }
+    async fn lane(&self, lane: &LaneName) -> Read<Option<LaneRow>> {
+        self.store.lane(lane).await
+    }
+    async fn slots(&self, lane: &LaneName) -> Read<Vec<SlotRow>> {
+        self.store.slots(lane).await
+    }
+    async fn ready(&self, lane: &LaneName, limit: usize) -> Read<Vec<Candidate>> {
+        self.store.ready(lane, limit).await
+    }
+    async fn due(&self, lane: &LaneName, now_ms: Ms, limit: usize) -> Read<Vec<Candidate>> {
+        self.store.due(lane, now_ms, limit).await
+    }
+    async fn held(&self, lane: &LaneName, now_ms: Ms, limit: usize) -> Read<Vec<Candidate>> {
+        self.store.held(lane, now_ms, limit).await
+    }
+}
+
+impl<P: Send + Sync, V: Send + Sync, L: Send + Sync> Queues for Live<P, V, L> {
+    async fn send(&self, envelopes: Vec<Envelope>) -> Vec<Sent> {
+        self.queues.send(envelopes).await
+    }
+}
+
+impl<P, V, L: Local> Local for Live<P, V, L> {
+    fn now_ms(&self) -> Ms {
+        self.local.now_ms()
+    }
+    fn fresh_token(&self) -> Token {
+        self.local.fresh_token()
+    }
+    fn fresh_run(&self) -> Run {
+        self.local.fresh_run()
+    }
+}
+
+impl<P: Provider + Send + Sync, V: Send + Sync, L: Send + Sync> Provider for Live<P, V, L> {
+    fn capabilities(&self, lane: &LaneName) -> Capabilities {
+        self.provider.capabilities(lane)
+    }
+    async fn submit(&self, lane: &LaneName, request: &RenderRequest, reference: &Reference) -> Submit {
+        self.provider.submit(lane, request, reference).await
+    }
+    async fn status(&self, lane: &LaneName, task: &TaskId) -> TaskState {
+        self.provider.status(lane, task).await
+    }
+    async fn find(&self, lane: &LaneName, reference: &Reference) -> Find {
+        self.provider.find(lane, reference).await
+    }
+    async fn cancel(&self, lane: &LaneName, task: &TaskId) -> Cancel {
+        self.provider.cancel(lane, task).await
+    }
+}
+
+impl<P: Send + Sync, V: Vault + Send + Sync, L: Send + Sync> Vault for Live<P, V, L> {
+    async fn save(
+        &self,
+        lane: &LaneName,
+        job: &JobKey,
+        attempt: Attempt,
+        output: &Output,
+        expected: Media,
+    ) -> Saved {
+        self.vault.save(lane, job, attempt, output, expected).await
+    }
+}

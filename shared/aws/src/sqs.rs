@@ -1,0 +1,194 @@
+//! The queues port on SQS.
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use glassline_protocol::message::{Message, Queue};
+use glassline_protocol::ports::{Envelope, Queues, Sent};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+
+/// Most entries of one batch (SQS quota).
+const BATCH_ENTRIES: usize = 10;
+/// Most bytes of one batch (SQS quota: 1 MiB), with room for what SQS counts besides bodies.
+const BATCH_BYTES: usize = 1_000_000;
+/// Longest delay of a message (SQS quota).
+const MAX_DELAY_SECONDS: u64 = 900;
+
+/// Sends messages to the queues it has addresses for.
+#[derive(Clone, Debug)]
+pub struct SqsQueues {
+    client: Client,
+    urls: BTreeMap<Queue, String>,
+}
+
+struct Entry {
+    index: usize,
+    body: String,
+    delay_seconds: i32,
+    group: Option<(String, String)>,
+}
+
+/// The message group and deduplication id of a FIFO message: one group per parent, and the outcome's own id, hashed
+/// because SQS takes at most 128 characters.
+fn fifo(message: &Message) -> Option<(String, String)> {
+    match message {
+        Message::Qa(qa) => {
+            let group = hex::encode(Sha256::digest(qa.job.parent.to_string()));
+            Some((group, hex::encode(Sha256::digest(&qa.outcome))))
+        }
+        Message::Handoff(_)
+        | Message::Check(_)
+        | Message::Finish(_)
+        | Message::Rollback(_)
+        | Message::Wake(_) => None,
+    }
+}
+
+fn delay_seconds(delay_ms: u64) -> i32 {
+    i32::try_from(delay_ms.div_ceil(1000).min(MAX_DELAY_SECONDS)).unwrap_or(0)
+}
+
+/// Whether SQS answered, and with a refusal: then it does not have the message.
+fn refusal<E: ProvideErrorMetadata, R>(queue: Queue, error: &SdkError<E, R>) -> Sent {
+    let code = error.code().unwrap_or("no answer");
+    tracing::warn!(event = "send_failed", queue = queue.name(), code, "SQS did not take messages");
+    match error {
+        SdkError::ConstructionFailure(_) => Sent::Refused,
+        SdkError::ServiceError(service) => match service.err().code() {
+            Some("InternalFailure" | "InternalError" | "ServiceUnavailable") | None => Sent::Unknown,
+            Some(_) => Sent::Refused,
+        },
+        _ => Sent::Unknown,
+    }
+}
+
+impl SqsQueues {
+    /// Sends to these queues; a message to a queue without an address is refused.
+    #[must_use]
+    pub fn new(client: Client, urls: BTreeMap<Queue, String>) -> Self {
+        Self { client, urls }
+    }
+
+    async fn send_entries(&self, queue: Queue, url: &str, entries: Vec<Entry>, sent: &mut [Sent]) {
+        let mut batch: Vec<Entry> = Vec::new();
+        let mut bytes = 0;
+        for entry in entries {
+            if batch.len() == BATCH_ENTRIES || (!batch.is_empty() && bytes + entry.body.len() > BATCH_BYTES) {
+                self.send_batch(queue, url, std::mem::take(&mut batch), sent).await;
+                bytes = 0;
+            }
+            bytes += entry.body.len();
+            batch.push(entry);
+        }
+        self.send_batch(queue, url, batch, sent).await;
+    }
+
+    async fn send_batch(&self, queue: Queue, url: &str, mut batch: Vec<Entry>, sent: &mut [Sent]) {
+        if batch.len() == 1 {
+            if let Some(entry) = batch.pop() {
+                let (index, answer) = self.send_single(queue, url, entry).await;
+                set(sent, index, answer);
+            }
+            return;
+        }
+        let mut entries = Vec::new();
+        let mut indexes = Vec::new();
+        for entry in batch {
+            let (group, deduplication) = entry.group.unzip();
+            let built = SendMessageBatchRequestEntry::builder()
+                .id(entry.index.to_string())
+                .message_body(entry.body)
+                .set_delay_seconds((entry.delay_seconds > 0).then_some(entry.delay_seconds))
+                .set_message_group_id(group)
+                .set_message_deduplication_id(deduplication)
+                .build();
+            match built {
+                Ok(built) => {
+                    entries.push(built);
+                    indexes.push(entry.index);
+                }
+                Err(_) => set(sent, entry.index, Sent::Refused),
+            }
+        }
+        if entries.is_empty() {
+            return;
+        }
+        match self.client.send_message_batch().queue_url(url).set_entries(Some(entries)).send().await {
+            Ok(output) => {
+                for entry in output.successful() {
+                    answer(sent, entry.id(), Sent::Accepted);
+                }
+                for entry in output.failed() {
+                    answer(sent, entry.id(), Sent::Refused);
+                }
+            }
+            Err(error) => {
+                let answer = refusal(queue, &error);
+                for index in indexes {
+                    set(sent, index, answer);
+                }
+            }
+        }
+    }
+
+    async fn send_single(&self, queue: Queue, url: &str, entry: Entry) -> (usize, Sent) {
+        let (group, deduplication) = entry.group.unzip();
+        let request = self
+            .client
+            .send_message()
+            .queue_url(url)
+            .message_body(entry.body)
+            .set_delay_seconds((entry.delay_seconds > 0).then_some(entry.delay_seconds))
+            .set_message_group_id(group)
+            .set_message_deduplication_id(deduplication);
+        let answer = match request.send().await {
+            Ok(_) => Sent::Accepted,
+            Err(error) => refusal(queue, &error),
+        };
+        (entry.index, answer)
+    }
+}
+
+fn set(sent: &mut [Sent], index: usize, answer: Sent) {
+    if let Some(slot) = sent.get_mut(index) {
+        *slot = answer;
+    }
+}
+
+fn answer(sent: &mut [Sent], id: &str, answer: Sent) {
+    if let Ok(index) = id.parse() {
+        set(sent, index, answer);
+    }
+}
+
+impl Queues for SqsQueues {
+    async fn send(&self, envelopes: Vec<Envelope>) -> Vec<Sent> {
+        let mut sent = vec![Sent::Unknown; envelopes.len()];
+        let mut by_queue: BTreeMap<Queue, Vec<Entry>> = BTreeMap::new();
+        for (index, envelope) in envelopes.into_iter().enumerate() {
+            by_queue.entry(envelope.message.queue()).or_default().push(Entry {
+                index,
+                body: envelope.message.to_body(),
+                delay_seconds: delay_seconds(envelope.delay_ms),
+                group: fifo(&envelope.message),
+            });
+        }
+        for (queue, entries) in by_queue {
+            match self.urls.get(&queue) {
+                Some(url) => self.send_entries(queue, url, entries, &mut sent).await,
+                None => {
+                    tracing::error!(
+                        event = "no_queue",
+                        queue = queue.name(),
+                        "this function has no address of a queue that it sends to"
+                    );
+                    for entry in entries {
+                        set(&mut sent, entry.index, Sent::Refused);
+                    }
+                }
+            }
+        }
+        sent
+    }
+}

@@ -1,0 +1,19 @@
+//! Intake: from what a producer sends to rows. Parsing is strict and says what is wrong, where, and what to do; writing
+//! is idempotent by id, and nothing renders before its rows are whole.
+
+mod parse;
+mod submit;
+
+pub use parse::{BadPost, Post, Shot, parse_posts};
+pub use submit::{SubmitError, Submitted, create_lane, month_of, rows_of, submit_post};
+
+/// Longest prompt, in bytes.
+pub const MAX_PROMPT_BYTES: usize = 32_768;
+/// Longest params, in bytes of JSON.
+pub const MAX_PARAMS_BYTES: usize = 32_768;
+/// Most shots of one post.
+pub const MAX_SHOTS: usize = 1_000;
+/// Priority of a post that gives none.
+pub const DEFAULT_PRIORITY: u32 = 500;
+/// Highest number of slots of a lane.
+pub const MAX_CAPACITY: u32 = 10_000;

@@ -1,0 +1,288 @@
+//! Reading posts: a JSON object, an array of them, or one object a line.
+
+use super::{DEFAULT_PRIORITY, MAX_PARAMS_BYTES, MAX_PROMPT_BYTES, MAX_SHOTS};
+use crate::ids::{Id, LaneName};
+use crate::provider::Media;
+use crate::rank::MAX_PRIORITY;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use std::collections::HashSet;
+
+/// A post: a set of shots that belong together.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Post {
+    /// Its id, chosen by the producer; the same id again is the same post.
+    pub id: Id,
+    /// The lane that renders it.
+    pub lane: LaneName,
+    /// 0 to 1000, higher first; 500 when not given.
+    #[serde(default = "default_priority")]
+    pub priority: u32,
+    /// Its shots, in order.
+    pub shots: Vec<Shot>,
+}
+
+/// A shot.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shot {
+    /// Its id within the post.
+    pub id: Id,
+    /// What to draw, 1 to 32,768 bytes.
+    pub prompt: String,
+    /// The provider's own parameters, passed through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub params: Option<Map<String, Value>>,
+    /// The kind of output; image when not given.
+    #[serde(default = "default_media")]
+    pub media: Media,
+}
+
+impl std::fmt::Debug for Post {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Post({}, lane {}, {} shots)", self.id, self.lane, self.shots.len())
+    }
+}
+impl std::fmt::Debug for Shot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Shot({})", self.id)
+    }
+}
+
+fn default_priority() -> u32 {
+    DEFAULT_PRIORITY
+}
+fn default_media() -> Media {
+    Media::Image
+}
+
+/// A post that can't be taken. One sentence each: where, what, what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {what}")]
+pub struct BadPost {
+    /// Where in the input: `line 3`, `post 2 of the array`, `post p1, shot s2`.
+    pub place: String,
+    /// What is wrong and what to do.
+    pub what: String,
+}
+
+impl BadPost {
+    fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self { place: place.into(), what: what.into() }
+    }
+}
+
+/// Reads posts from text: one JSON object, an array of objects, or JSON Lines. Each post is judged on its own.
+///
+/// # Errors
+/// [`BadPost`] for the whole input when it is none of the three; one per post in the result otherwise.
+pub fn parse_posts(text: &str) -> Result<Vec<Result<Post, BadPost>>, BadPost> {
+    let trimmed = text.trim_start_matches('\u{feff}').trim();
+    if trimmed.is_empty() {
+        return Err(BadPost::new(
+            "the input",
+            "it is empty; give a post as JSON, an array of posts, or one a line",
+        ));
+    }
+    let whole: Result<Value, _> = serde_json::from_str(trimmed);
+    let posts: Vec<_> = match whole {
+        Ok(Value::Object(object)) => vec![post("the post".into(), Value::Object(object))],
+        Ok(Value::Array(items)) => items
+            .into_iter()
+            .enumerate()
+            .map(|(index, item)| post(format!("post {} of the array", index + 1), item))
+            .collect(),
+        Ok(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+            return Err(BadPost::new(
+                "the input",
+                "it is neither a post (a JSON object) nor an array of posts",
+            ));
+        }
+        // Not one JSON value: one a line, or broken. A first line that isn't whole JSON says that it isn't one a line.
+        Err(error)
+            if trimmed.lines().next().is_none_or(|line| serde_json::from_str::<Value>(line).is_err()) =>
+        {
+            return Err(BadPost::new(
+                format!("line {}, column {}", error.line(), error.column()),
+                "this isn't JSON; give a post as JSON, an array of posts, or one post a line",
+            ));
+        }
+        Err(_) => trimmed
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim().is_empty())
+            .map(|(index, line)| {
+                let place = format!("line {}", index + 1);
+                match serde_json::from_str(line) {
+                    Ok(value) => post(place, value),
+                    Err(error) => Err(BadPost::new(place, format!("column {} isn't JSON", error.column()))),
+                }
+            })
+            .collect(),
+    };
+    if posts.is_empty() {
+        return Err(BadPost::new("the input", "it holds no post"));
+    }
+    Ok(refuse_repeats(posts))
+}
+
+/// The same id twice in one input is two posts in one place; the second is refused unless it is the very same.
+fn refuse_repeats(posts: Vec<Result<Post, BadPost>>) -> Vec<Result<Post, BadPost>> {
+    let mut seen = std::collections::HashMap::new();
+    posts
+        .into_iter()
+        .map(|post| {
+            let post = post?;
+            match seen.insert(post.id.clone(), post.fingerprint()) {
+                Some(other) if other != post.fingerprint() => Err(BadPost::new(
+                    format!("post {}", post.id),
+                    "its id appears twice in this input with different contents; give each post its own id",
+                )),
+                Some(_) | None => Ok(post),
+            }
+        })
+        .collect()
+}
+
+fn post(place: String, value: Value) -> Result<Post, BadPost> {
+    if !value.is_object() {
+        return Err(BadPost::new(place, "it isn't a JSON object"));
+    }
+    let place = match value.get("id").and_then(Value::as_str) {
+        Some(id) => format!("{place} (id {})", id.chars().take(64).collect::<String>()),
+        None => place,
+    };
+    let post: Post =
+        serde_json::from_value(value).map_err(|error| BadPost::new(place.clone(), error.to_string()))?;
+    check(&place, post)
+}
+
+fn check(place: &str, post: Post) -> Result<Post, BadPost> {
+    if post.priority > MAX_PRIORITY {
+        return Err(BadPost::new(
+            place,
+            format!("priority {} is out of range; use 0 to {MAX_PRIORITY}", post.priority),
+        ));
+    }
+    if post.shots.is_empty() || post.shots.len() > MAX_SHOTS {
+        return Err(BadPost::new(
+            place,
+            format!("it has {} shots; a post has 1 to {MAX_SHOTS}", post.shots.len()),
+        ));
+    }
+    let mut ids = HashSet::new();
+    for shot in &post.shots {
+        let place = format!("{place}, shot {}", shot.id);
+        if !ids.insert(shot.id.clone()) {
+            return Err(BadPost::new(place, "its id appears twice in the post; give each shot its own"));
+        }
+        let prompt_bytes = shot.prompt.len();
+        if prompt_bytes == 0 || prompt_bytes > MAX_PROMPT_BYTES || shot.prompt.trim().is_empty() {
+            return Err(BadPost::new(
+                place,
+                format!(
+                    "its prompt has {prompt_bytes} bytes; it needs 1 to {MAX_PROMPT_BYTES}, not all blank"
+                ),
+            ));
+        }
+        let params_bytes = shot.params_text().map_or(0, |text| text.len());
+        if params_bytes > MAX_PARAMS_BYTES {
+            return Err(BadPost::new(
+                place,
+                format!(
+                    "its params have {params_bytes} bytes of JSON; at most {MAX_PARAMS_BYTES} are allowed"
+                ),
+            ));
+        }
+    }
+    Ok(post)
+}
+
+impl Shot {
+    /// The params as JSON text; `None` when there are none.
+    #[must_use]
+    pub fn params_text(&self) -> Option<String> {
+        self.params
+            .as_ref()
+            .filter(|params| !params.is_empty())
+            .map(|params| Value::Object(params.clone()).to_string())
+    }
+}
+
+impl Post {
+    /// SHA-256 of what was asked for: the same for the same post, whatever the spelling of its JSON.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        // Serialising a struct with string keys into memory can't fail; an empty text would only make two posts look
+        // alike that are compared by id first.
+        hex::encode(Sha256::digest(serde_json::to_string(self).unwrap_or_default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"id":"p1","lane":"a","shots":[{"id":"s1","prompt":"a pear"}]}"#;
+
+    fn only_error(text: &str) -> String {
+        match parse_posts(text) {
+            Err(error) => error.to_string(),
+            Ok(posts) => posts.into_iter().find_map(Result::err).unwrap().to_string(),
+        }
+    }
+
+    #[test]
+    fn three_formats_give_the_same_posts() {
+        let second = GOOD.replace("p1", "p2");
+        let array = parse_posts(&format!("[{GOOD},\n{second}]")).unwrap();
+        let lines = parse_posts(&format!("\u{feff}{GOOD}\n\n{second}\n")).unwrap();
+        assert_eq!(array, lines);
+        assert_eq!(array.len(), 2);
+        assert_eq!(parse_posts(GOOD).unwrap()[0], array[0]);
+        assert_eq!(array[0].as_ref().unwrap().priority, DEFAULT_PRIORITY);
+    }
+
+    #[test]
+    fn one_bad_post_does_not_hide_its_neighbours() {
+        let posts = parse_posts(&format!("{GOOD}\n{{\"id\":\n{}", GOOD.replace("p1", "p3"))).unwrap();
+        assert_eq!(posts.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
+        assert!(posts[1].as_ref().unwrap_err().to_string().starts_with("line 2: "));
+    }
+
+    #[test]
+    fn each_fault_is_named_with_its_place() {
+        let with = |shot: &str| format!(r#"{{"id":"p1","lane":"a","shots":[{shot}]}}"#);
+        for (text, says) in [
+            (String::new(), "empty"),
+            ("7".into(), "neither a post"),
+            ("[1]".into(), "post 1 of the array: it isn't a JSON object"),
+            ("{\"id\":\"p1\",\n\"lane\":}".into(), "line 2, column 8"),
+            (GOOD.replace("\"lane\"", "\"lanes\""), "unknown field `lanes`"),
+            (GOOD.replace("\"lane\":\"a\",", ""), "missing field `lane`"),
+            (GOOD.replace("p1", "p 1"), "letters, digits"),
+            (GOOD.replace("\"lane\"", "\"priority\":1001,\"lane\""), "priority 1001 is out of range"),
+            (GOOD.replace("\"lane\"", "\"priority\":-1,\"lane\""), "invalid value"),
+            (with(""), "it has 0 shots"),
+            (with(r#"{"id":"s1","prompt":""}"#), "shot s1: its prompt has 0 bytes"),
+            (with(r#"{"id":"s1","prompt":"  "}"#), "not all blank"),
+            (with(&format!(r#"{{"id":"s1","prompt":"{}"}}"#, "x".repeat(32_769))), "32769 bytes"),
+            (with(r#"{"id":"s1","prompt":"x","media":"audio"}"#), "unknown variant `audio`"),
+            (with(r#"{"id":"s1","prompt":"x","params":[]}"#), "invalid type"),
+            (with(r#"{"id":"s1","prompt":"x"},{"id":"s1","prompt":"y"}"#), "appears twice"),
+            (format!("[{GOOD},{}]", GOOD.replace("pear", "plum")), "twice in this input"),
+        ] {
+            let error = only_error(&text);
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_prompt_at_its_limit_passes_and_never_prints() {
+        let text = GOOD.replace("a pear", &"x".repeat(32_768));
+        let post = parse_posts(&text).unwrap().remove(0).unwrap();
+        assert!(!format!("{post:?}{:?}", post.shots).contains("xxx"));
+    }
+}

@@ -1,0 +1,84 @@
+//! Signatures of handoffs: a message on the render queue is acted on only if somebody who knows the secret wrote it.
+//!
+//! Entry and ownership are separate (design §9): a right signature lets a message in, and the token on the row decides
+//! whether it may change anything.
+
+use crate::message::Handoff;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+
+/// A shared secret. Never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Vec<u8>);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Shortest secret that is taken, in bytes.
+pub const MIN_SECRET_BYTES: usize = 16;
+
+impl Secret {
+    /// Wraps a secret; `None` when it is shorter than [`MIN_SECRET_BYTES`].
+    #[must_use]
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Option<Self> {
+        let bytes = bytes.into();
+        (bytes.len() >= MIN_SECRET_BYTES).then_some(Self(bytes))
+    }
+}
+
+/// The secrets in force: the first signs, each verifies, so that one can be replaced without a gap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secrets {
+    /// Signs and verifies.
+    pub current: Secret,
+    /// Still verifies during a rotation.
+    pub previous: Option<Secret>,
+}
+
+fn mac_of(secret: &Secret, handoff: &Handoff) -> Option<Hmac<Sha256>> {
+    // HMAC takes keys of any length, so this is always `Some`; a `None` would refuse, never accept.
+    let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).ok()?;
+    let params = if handoff.params.is_null() { String::new() } else { handoff.params.to_string() };
+    let parts = [
+        "glassline-handoff-1".to_owned(),
+        handoff.job().to_string(),
+        handoff.lane.to_string(),
+        handoff.attempt.to_string(),
+        handoff.token.as_str().to_owned(),
+        handoff.slot.to_string(),
+        handoff.media.to_string(),
+        hex::encode(Sha256::digest(handoff.prompt.as_bytes())),
+        hex::encode(Sha256::digest(params.as_bytes())),
+    ];
+    for part in parts {
+        // Length first, so that no two lists of parts have the same bytes.
+        mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        mac.update(part.as_bytes());
+    }
+    Some(mac)
+}
+
+impl Secrets {
+    /// Signs a handoff.
+    #[must_use]
+    pub fn sign(&self, mut handoff: Handoff) -> Handoff {
+        handoff.mac = mac_of(&self.current, &handoff)
+            .map(|mac| hex::encode(mac.finalize().into_bytes()))
+            .unwrap_or_default();
+        handoff
+    }
+
+    /// Whether a handoff was signed with a secret in force. Constant time in the signature.
+    #[must_use]
+    pub fn verify(&self, handoff: &Handoff) -> bool {
+        let Ok(given) = hex::decode(&handoff.mac) else { return false };
+        let fits =
+            |secret: &Secret| mac_of(secret, handoff).is_some_and(|mac| mac.verify_slice(&given).is_ok());
+        let current = fits(&self.current);
+        let previous = self.previous.as_ref().is_some_and(fits);
+        current | previous
+    }
+}

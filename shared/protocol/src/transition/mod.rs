@@ -1,0 +1,9 @@
+//! The transition tables: every write to a row that exists is declared here, and nowhere else.
+
+mod job;
+mod job_rules;
+mod lane;
+
+pub use job::{JobTransition, Ours};
+pub use job_rules::not_started;
+pub use lane::{LaneSettings, LaneTransition, SlotTransition};
