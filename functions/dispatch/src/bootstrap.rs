@@ -69,5 +69,9 @@ async fn handle(state: &'static State, event: LambdaEvent<Value>) -> Result<Valu
 /// Runs the function until its process ends.
 #[must_use]
 pub fn run() -> ExitCode {
-    lambda::run("dispatch", build(), handle)
+    lambda::run("dispatch", build(), |state, event| async move {
+        let response = handle(state, event).await;
+        state.ports.log_operations("dispatch");
+        response
+    })
 }

@@ -40,6 +40,9 @@ async fn build() -> Result<State, StartError> {
 pub fn run() -> ExitCode {
     lambda::run("rollback", build(), |state, event| async move {
         let records = records(&event.payload).ok_or("the event isn't a batch of SQS records")?;
-        handle_batch("rollback", records, |message| handle(&state.ports, &state.settings, message)).await
+        let response =
+            handle_batch("rollback", records, |message| handle(&state.ports, &state.settings, message)).await;
+        state.ports.log_operations("rollback");
+        response
     })
 }

@@ -43,9 +43,11 @@ async fn build() -> Result<State, StartError> {
 pub fn run() -> ExitCode {
     lambda::run("worker", build(), |state, event| async move {
         let records = records(&event.payload).ok_or("the event isn't a batch of SQS records")?;
-        handle_batch("worker", records, |message| {
+        let response = handle_batch("worker", records, |message| {
             handle(&state.ports, &state.settings, &state.secrets, message)
         })
-        .await
+        .await;
+        state.ports.log_operations("worker");
+        response
     })
 }

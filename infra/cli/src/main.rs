@@ -1,2 +1,51 @@
 //! The glassline command.
-fn main() {}
+
+mod args;
+mod connect;
+mod demo;
+mod failure;
+mod functions;
+mod local;
+mod look;
+mod output;
+mod submit;
+
+use args::{Cli, Command};
+use clap::Parser as _;
+use failure::Failure;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // A function makes its own runtime, and its errors are its own.
+    if let Command::Function { name } = &cli.command {
+        return functions::run(name);
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return report(&Failure::new(format!("no runtime can be started: {error}"))),
+    };
+    match runtime.block_on(Box::pin(run(cli))) {
+        Ok(code) => code,
+        Err(failure) => report(&failure),
+    }
+}
+
+fn report(failure: &Failure) -> ExitCode {
+    eprintln!("glassline: {failure}");
+    ExitCode::FAILURE
+}
+
+async fn run(cli: Cli) -> Result<ExitCode, Failure> {
+    let options = cli.options;
+    match cli.command {
+        Command::Demo => demo::run(&options).await,
+        Command::Local { lanes, tick_seconds } => local::run(&options, lanes.as_deref(), tick_seconds).await,
+        Command::Submit { file, wait } => submit::run(&options, &file, wait).await,
+        Command::Ls { limit } => look::posts(&options, limit).await,
+        Command::Show { key } => look::show(&options, &key).await,
+        Command::Lanes => look::lanes(&options).await,
+        Command::Queues => look::queues(&options).await,
+        Command::Function { name } => Ok(functions::run(&name)),
+    }
+}

@@ -27,7 +27,15 @@ pub type AcceptHook = Arc<dyn Fn(&AcceptEvent) + Send + Sync>;
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The configuration of one sandbox server. `SandboxConfig::default()` has one account, `sandbox`, whose key is
-/// `sandbox-key`, and picks a free port.
+/// `sandbox-key`, and picks a free port. As JSON (everything but an account's name and key may be left out):
+///
+/// ```json
+/// {"port": 4600, "seed": 1, "books_file": "books.jsonl",
+///  "accounts": [{"name": "main", "api_key": "k1", "render_min_ms": 500, "render_max_ms": 3000, "max_concurrent": 8},
+///               {"name": "nokeys", "api_key": "k2", "idempotency_keys": false, "lookup_delay_ms": 2000}],
+///  "faults": [{"fault": "drop_answer", "percent": 10, "seed": 7}, {"fault": "error_before", "next": 2},
+///             {"fault": "never_finish", "references": ["POST#p1/SHOT#s1/1"]}]}
+/// ```
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SandboxConfig {

@@ -239,3 +239,94 @@ pub(crate) fn int(value: u64) -> i64 {
 pub(crate) fn uint(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::config::QueueConfig;
+    use crate::types::{Outgoing, QueueSettings};
+    use crate::validate::prepare;
+
+    fn open() -> (StoreHandle, Arc<Observers>) {
+        let observers = Arc::<Observers>::default();
+        let (clock, faults) = (Arc::new(SystemClock), Arc::default());
+        let store = StoreHandle::open(None, Durability::PowerLoss, clock, faults, Arc::clone(&observers));
+        (store.unwrap(), observers)
+    }
+
+    async fn send(store: &StoreHandle) -> Result<(), SqsError> {
+        let message = prepare(Outgoing::new("x".repeat(20_000))).unwrap();
+        let sent = store.run(move |store| store.send("q", "SendMessage", vec![message])).await?;
+        sent.into_iter().collect::<Result<Vec<_>, _>>().map(|_| ())
+    }
+
+    /// Sends 200 messages at once; gives how many were acknowledged.
+    async fn send_many(store: &StoreHandle) -> usize {
+        let mut sends = tokio::task::JoinSet::new();
+        for _ in 0..200 {
+            let store = store.clone();
+            sends.spawn(async move { send(&store).await });
+        }
+        sends.join_all().await.into_iter().filter(Result::is_ok).count()
+    }
+
+    #[tokio::test]
+    async fn on_a_full_disk_what_is_acknowledged_is_stored_and_nothing_else() {
+        let (store, observers) = open();
+        let config = QueueConfig::from(QueueSettings::default());
+        store.run(move |store| store.create_queue("q", &config, None)).await.unwrap();
+        let limit = |pages: i64| {
+            move |store: &mut Store| {
+                Ok(store.conn.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?)
+            }
+        };
+        store.run(limit(400)).await.unwrap();
+        let acknowledged = send_many(&store).await;
+        assert!((10..190).contains(&acknowledged), "the disk holds some of them: {acknowledged}");
+        let stored = store.run(|store| store.depth("q")).await.unwrap().visible;
+        assert_eq!(stored, u64::try_from(acknowledged).unwrap());
+        assert_eq!(observers.counts()["q"].sent, stored);
+        assert!(matches!(send(&store).await, Err(SqsError::Storage { .. })));
+        store.run(limit(100_000)).await.unwrap();
+        assert_eq!(send_many(&store).await, 200, "with room again it goes on");
+        assert_eq!(store.run(|store| store.depth("q")).await.unwrap().visible, stored + 200);
+    }
+
+    #[tokio::test]
+    async fn a_failed_request_leaves_nothing_and_harms_no_other_of_its_transaction() {
+        let (store, observers) = open();
+        let config = QueueConfig::from(QueueSettings::default());
+        store.run(move |store| store.create_queue("q", &config, None)).await.unwrap();
+        let half = store.run(|store| {
+            let message = prepare(Outgoing::new("half"))?;
+            store.send("q", "SendMessage", vec![message])?;
+            Err::<(), _>(SqsError::Stopped)
+        });
+        let (half, whole) = tokio::join!(half, send(&store));
+        assert_eq!((half, whole), (Err(SqsError::Stopped), Ok(())));
+        assert_eq!(store.run(|store| store.depth("q")).await.unwrap().visible, 1);
+        assert_eq!(observers.counts()["q"].sent, 1);
+    }
+
+    #[tokio::test]
+    async fn a_request_whose_caller_left_before_it_began_is_not_done() {
+        let (store, _) = open();
+        let config = QueueConfig::from(QueueSettings::default());
+        store.run(move |store| store.create_queue("q", &config, None)).await.unwrap();
+        let (hold, held) = mpsc::channel::<()>();
+        let busy = store.clone();
+        let busy = tokio::spawn(async move { busy.run(move |_| Ok(held.recv().is_err())).await });
+        let mut left = Box::pin(send(&store));
+        // One poll puts it in the queue of the thread, behind the one that holds it up.
+        assert!(
+            std::future::poll_fn(|context| std::task::Poll::Ready(left.as_mut().poll(context)))
+                .await
+                .is_pending()
+        );
+        drop(left);
+        drop(hold);
+        assert_eq!(busy.await.unwrap(), Ok(true));
+        assert_eq!(store.run(|store| store.depth("q")).await.unwrap().visible, 0);
+    }
+}

@@ -196,6 +196,27 @@ impl Clients {
         Self { dynamo: aws_sdk_dynamodb::Client::new(&shared), sqs: aws_sdk_sqs::Client::new(&shared) }
     }
 
+    /// Clients for a local stack, whatever the environment says.
+    #[must_use]
+    pub fn local(dynamo_url: &str, sqs_url: &str) -> Self {
+        let credentials =
+            || aws_credential_types::Credentials::new("local", "local", None, None, "local stack");
+        let region = "us-east-1";
+        let dynamo = aws_sdk_dynamodb::Config::builder()
+            .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest())
+            .region(aws_sdk_dynamodb::config::Region::new(region))
+            .credentials_provider(credentials())
+            .endpoint_url(dynamo_url)
+            .build();
+        let sqs = aws_sdk_sqs::Config::builder()
+            .behavior_version(aws_sdk_sqs::config::BehaviorVersion::latest())
+            .region(aws_sdk_sqs::config::Region::new(region))
+            .credentials_provider(credentials())
+            .endpoint_url(sqs_url)
+            .build();
+        Self { dynamo: aws_sdk_dynamodb::Client::from_conf(dynamo), sqs: aws_sdk_sqs::Client::from_conf(sqs) }
+    }
+
     /// The store on a table.
     #[must_use]
     pub fn store(&self, table: String) -> DynamoStore {

@@ -5,5 +5,6 @@ pub mod dynamo;
 pub mod lambda;
 pub mod live;
 pub mod local;
+pub mod meter;
 pub mod sqs;
 pub mod telemetry;

@@ -2,6 +2,7 @@
 
 use crate::dynamo::DynamoStore;
 use crate::local::SystemLocal;
+use crate::meter::Used;
 use crate::sqs::SqsQueues;
 use glassline_protocol::ids::{Attempt, JobKey, LaneName, Ms, Run, TaskId, Token};
 use glassline_protocol::ports::{
@@ -29,6 +30,22 @@ pub struct Live<P = (), V = (), L = SystemLocal> {
     pub vault: V,
     /// Time and fresh ids.
     pub local: L,
+}
+
+impl<P, V, L> Live<P, V, L> {
+    /// Logs what the table and the queues were asked for since the last time: one line an invocation.
+    pub fn log_operations(&self, function: &'static str) {
+        let as_json = |used: std::collections::BTreeMap<&'static str, Used>| {
+            let used = used.into_iter().map(|(name, used)| (name, (used.requests, used.units)));
+            serde_json::to_string(&used.collect::<std::collections::BTreeMap<_, _>>()).unwrap_or_default()
+        };
+        let (store, queues) = (self.store.meter().take(), self.queues.meter().take());
+        if store.is_empty() && queues.is_empty() {
+            return;
+        }
+        let (store, queues) = (as_json(store), as_json(queues));
+        tracing::info!(event = "operations", function, store, queues);
+    }
 }
 
 impl<P: Send + Sync, V: Send + Sync, L: Send + Sync> Store for Live<P, V, L> {

@@ -1,5 +1,6 @@
 //! The queues port on SQS.
 
+use crate::meter::Meter;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
@@ -20,6 +21,7 @@ const MAX_DELAY_SECONDS: u64 = 900;
 pub struct SqsQueues {
     client: Client,
     urls: BTreeMap<Queue, String>,
+    meter: Meter,
 }
 
 struct Entry {
@@ -67,7 +69,13 @@ impl SqsQueues {
     /// Sends to these queues; a message to a queue without an address is refused.
     #[must_use]
     pub fn new(client: Client, urls: BTreeMap<Queue, String>) -> Self {
-        Self { client, urls }
+        Self { client, urls, meter: Meter::default() }
+    }
+
+    /// Messages sent, by queue.
+    #[must_use]
+    pub fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     async fn send_entries(&self, queue: Queue, url: &str, entries: Vec<Entry>, sent: &mut [Sent]) {
@@ -116,6 +124,8 @@ impl SqsQueues {
         }
         match self.client.send_message_batch().queue_url(url).set_entries(Some(entries)).send().await {
             Ok(output) => {
+                #[allow(clippy::cast_precision_loss, reason = "a batch has at most ten entries")]
+                self.meter.add(queue.name(), output.successful().len() as f64);
                 for entry in output.successful() {
                     answer(sent, entry.id(), Sent::Accepted);
                 }
@@ -143,7 +153,10 @@ impl SqsQueues {
             .set_message_group_id(group)
             .set_message_deduplication_id(deduplication);
         let answer = match request.send().await {
-            Ok(_) => Sent::Accepted,
+            Ok(_) => {
+                self.meter.add(queue.name(), 1.0);
+                Sent::Accepted
+            }
             Err(error) => refusal(queue, &error),
         };
         (entry.index, answer)
@@ -191,4 +204,21 @@ impl Queues for SqsQueues {
         }
         sent
     }
+}
+
+/// How many messages of a queue are visible, in flight and delayed, as SQS counts them (approximately, on AWS).
+///
+/// # Errors
+/// SQS's reason, one line.
+pub async fn depth(client: &Client, url: &str) -> Result<[u64; 3], String> {
+    use aws_sdk_sqs::types::QueueAttributeName as Name;
+    let names = [
+        Name::ApproximateNumberOfMessages,
+        Name::ApproximateNumberOfMessagesNotVisible,
+        Name::ApproximateNumberOfMessagesDelayed,
+    ];
+    let request = client.get_queue_attributes().queue_url(url).set_attribute_names(Some(names.to_vec()));
+    let output = request.send().await.map_err(|error| error.code().unwrap_or("no answer").to_owned())?;
+    let attributes = output.attributes.unwrap_or_default();
+    Ok(names.map(|name| attributes.get(&name).and_then(|count| count.parse().ok()).unwrap_or(0)))
 }

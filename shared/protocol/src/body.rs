@@ -54,9 +54,13 @@ pub fn object(text: &str) -> Result<Map<String, Value>, BadBody> {
         Value::String(inner) => match serde_json::from_str(&inner).map_err(not_json)? {
             Value::Object(object) => Ok(object),
             Value::String(_) => Err(BadBody::NotAnObject("a string within a string")),
-            other => Err(BadBody::NotAnObject(kind(&other))),
+            other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
+                Err(BadBody::NotAnObject(kind(&other)))
+            }
         },
-        other => Err(BadBody::NotAnObject(kind(&other))),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) => {
+            Err(BadBody::NotAnObject(kind(&other)))
+        }
     }
 }
 
@@ -68,9 +72,41 @@ fn position(error: &serde_json::Error) -> String {
 /// Reads an object into a type.
 ///
 /// # Errors
-/// [`BadBody::Fields`] naming the field.
+/// [`BadBody::Fields`] naming the field and what was expected there, never what stood there.
 pub fn fields<T: DeserializeOwned>(object: Map<String, Value>) -> Result<T, BadBody> {
-    serde_json::from_value(Value::Object(object)).map_err(|error| BadBody::Fields(error.to_string()))
+    serde_path_to_error::deserialize(Value::Object(object)).map_err(|error| {
+        let (place, what) = (error.path().to_string(), unquoted(&error.inner().to_string()));
+        let shown = place.split(['.', '[', ']']).all(|part| part.is_empty() || is_word(part)) && place != ".";
+        BadBody::Fields(if shown { format!("`{place}`: {what}") } else { what })
+    })
+}
+
+/// Whether a name may be shown: a short plain word. Another may hold anything, a prompt included.
+fn is_word(name: &str) -> bool {
+    (1..=40).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// The sentence of a reader's error without the values that it quotes. What is kept is what the reader itself says, at
+/// the sentence's known end, after the last word that could have come from outside.
+fn unquoted(sentence: &str) -> String {
+    for fault in ["missing field", "unknown field", "duplicate field"] {
+        let Some(rest) = sentence.strip_prefix(fault).and_then(|rest| rest.strip_prefix(" `")) else {
+            continue;
+        };
+        let name = rest.split('`').next().unwrap_or_default();
+        return if is_word(name) { format!("{fault} `{name}`") } else { fault.to_owned() };
+    }
+    if ["invalid ", "unknown variant "].iter().any(|start| sentence.starts_with(start)) {
+        return match sentence.rsplit_once(", expected ") {
+            Some((_, expected)) => format!("the value doesn't fit; expected {expected}"),
+            None => "the value doesn't fit".into(),
+        };
+    }
+    // A name of ours: what it is, the value, the rule.
+    match (sentence.split_once(" `"), sentence.rsplit_once("` is not valid: ")) {
+        (Some((what, _)), Some((_, rule))) => format!("the {what} is not valid: {rule}"),
+        (None | Some(_), _) => "the value doesn't fit".into(),
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub type Ms = u64;
 pub struct BadName {
     /// Which kind of name.
     pub what: &'static str,
-    /// What was given, cut to 80 characters.
+    /// What was given, cut to 80 characters; of a token or run, which are secrets of sorts, to 6.
     pub got: String,
     /// The rule that it breaks.
     pub rule: &'static str,
@@ -22,7 +22,8 @@ pub struct BadName {
 
 impl BadName {
     fn new(what: &'static str, got: &str, rule: &'static str) -> Self {
-        Self { what, got: got.chars().take(80).collect(), rule }
+        let shown = if matches!(what, "token" | "run") { 6 } else { 80 };
+        Self { what, got: got.chars().take(shown).collect(), rule }
     }
 }
 

@@ -102,7 +102,7 @@ pub struct Subject {
 
 /// Why a check was sent, which is what it may do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(tag = "as", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "as", rename_all = "snake_case", try_from = "CauseFields")]
 pub enum CheckCause {
     /// A link of the poll chain of the lease that it names; once another lease is written, the chain is over.
     Chain {
@@ -113,6 +113,37 @@ pub enum CheckCause {
     Resume,
     /// A callback: it polls once and starts nothing.
     Callback,
+}
+
+/// A cause as it is on the wire. Read by way of this type, for an enum's variant without fields takes unknown ones
+/// whatever `deny_unknown_fields` says.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CauseFields {
+    r#as: CauseName,
+    #[serde(default)]
+    lease_ms: Option<Ms>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum CauseName {
+    Chain,
+    Resume,
+    Callback,
+}
+
+impl TryFrom<CauseFields> for CheckCause {
+    type Error = &'static str;
+    fn try_from(fields: CauseFields) -> Result<Self, Self::Error> {
+        match (fields.r#as, fields.lease_ms) {
+            (CauseName::Chain, Some(lease_ms)) => Ok(Self::Chain { lease_ms }),
+            (CauseName::Chain, None) => Err("missing field `lease_ms`"),
+            (CauseName::Resume, None) => Ok(Self::Resume),
+            (CauseName::Callback, None) => Ok(Self::Callback),
+            (CauseName::Resume | CauseName::Callback, Some(_)) => Err("unknown field `lease_ms`"),
+        }
+    }
 }
 
 /// A delayed look at an attempt, to the worker.
@@ -140,11 +171,25 @@ pub struct Finish {
     /// The completed task.
     pub task: TaskId,
     /// Its outputs, if they are known.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "strict_outputs")]
     pub outputs: Vec<Output>,
     /// How often this attempt was resumed after a dead letter.
     #[serde(default)]
     pub resumes: u32,
+}
+
+/// An output as our own messages have it. A provider's answer may say more about one, so [`Output`] itself is lenient.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StrictOutput {
+    url: String,
+    #[serde(default)]
+    expires_ms: Option<Ms>,
+}
+
+fn strict_outputs<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Vec<Output>, D::Error> {
+    let outputs = Vec::<StrictOutput>::deserialize(reader)?;
+    Ok(outputs.into_iter().map(|StrictOutput { url, expires_ms }| Output { url, expires_ms }).collect())
 }
 
 impl std::fmt::Debug for Finish {
@@ -307,6 +352,9 @@ impl Message {
         let version = version.as_u64().ok_or_else(|| BadBody::Fields("`v` isn't a whole number".into()))?;
         if version > VERSION {
             return Err(BadBody::Newer(version));
+        }
+        if version == 0 {
+            return Err(BadBody::Fields("`v` is 0; versions begin at 1".into()));
         }
         let kind = object.remove("kind").ok_or_else(|| BadBody::Fields("`kind` is missing".into()))?;
         let message = match kind.as_str() {

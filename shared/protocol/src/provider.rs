@@ -34,7 +34,7 @@ pub enum Media {
 }
 
 /// What to render: the part of a job's spec that goes to the provider.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RenderRequest {
     /// What to draw, 1 to 32,768 bytes.
     pub prompt: String,
@@ -42,6 +42,13 @@ pub struct RenderRequest {
     pub params: serde_json::Value,
     /// The kind of output expected.
     pub media: Media,
+}
+
+impl std::fmt::Debug for RenderRequest {
+    /// Without prompt and params, which never reach a log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RenderRequest").field("media", &self.media).finish_non_exhaustive()
+    }
 }
 
 /// Why a provider or an output said no. It decides whether an attempt counts as a failure and whether the lane pauses.
@@ -83,12 +90,19 @@ pub enum Submit {
 }
 
 /// Where an output can be fetched.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Output {
     /// Its address. May be signed: never log it.
     pub url: String,
     /// When the address stops working, in milliseconds since the epoch, if the provider says so.
     pub expires_ms: Option<u64>,
+}
+
+impl std::fmt::Debug for Output {
+    /// Without the address, which may be signed.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Output").field("expires_ms", &self.expires_ms).finish_non_exhaustive()
+    }
 }
 
 /// The state of a task at the provider.

@@ -7,7 +7,13 @@ use reqwest::Url;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The providers of all lanes, as JSON `{"lane": {"adapter": "sandbox", ...}}`.
+/// The providers of all lanes, as JSON by lane:
+///
+/// ```json
+/// {"main": {"adapter": "sandbox", "base_url": "http://127.0.0.1:4600", "api_key_env": "SANDBOX_KEY",
+///           "recovery": {"tier": "key", "lifetime_ms": 86400000}, "polled": true,
+///           "submit_timeout_ms": 20000, "poll_ms": 5000, "deadline_ms": 900000}}
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct ProvidersConfig {

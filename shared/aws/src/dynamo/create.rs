@@ -29,13 +29,13 @@ impl DynamoStore {
                 .return_consumed_capacity(Self::capacity());
             let error = match request.send().await {
                 Ok(output) => {
-                    self.meter.add("PutItem", output.consumed_capacity.as_slice());
+                    self.used("PutItem", output.consumed_capacity.as_slice());
                     return Put::Created;
                 }
                 Err(error) => error,
             };
             if let Some(PutItemError::ConditionalCheckFailedException(failed)) = error.as_service_error() {
-                self.meter.add("PutItem refused", &[]);
+                self.used("PutItem refused", &[]);
                 return match failed.item().map(from_item) {
                     Some(Ok(found)) => Put::Exists(Box::new(found)),
                     Some(Err(_)) | None => Put::Unknown,
@@ -82,7 +82,7 @@ impl DynamoStore {
                 .return_consumed_capacity(Self::capacity());
             match request.send().await {
                 Ok(output) => {
-                    self.meter.add("PutItem", output.consumed_capacity.as_slice());
+                    self.used("PutItem", output.consumed_capacity.as_slice());
                     return true;
                 }
                 Err(error) => match trouble(&error) {

@@ -13,10 +13,9 @@ mod write;
 pub use read::ParentView;
 pub use schema::create_table;
 
+use crate::meter::Meter;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Name of the sparse index.
 pub const QUEUE_INDEX: &str = "queue";
@@ -27,41 +26,6 @@ pub struct DynamoStore {
     client: Client,
     table: String,
     meter: Meter,
-}
-
-/// Operations of one kind and the capacity they consumed, as the store itself reported it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Used {
-    /// Requests answered.
-    pub requests: u64,
-    /// Capacity units.
-    pub units: f64,
-}
-
-/// Counts operations and consumed capacity, by operation name.
-#[derive(Clone, Debug, Default)]
-pub struct Meter(Arc<Mutex<BTreeMap<&'static str, Used>>>);
-
-impl Meter {
-    fn add(&self, operation: &'static str, capacity: &[ConsumedCapacity]) {
-        let units: f64 = capacity.iter().filter_map(ConsumedCapacity::capacity_units).sum();
-        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = used.entry(operation).or_default();
-        entry.requests += 1;
-        entry.units += units;
-    }
-
-    /// What was counted so far.
-    #[must_use]
-    pub fn read(&self) -> BTreeMap<&'static str, Used> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// What was counted so far; counting starts anew.
-    #[must_use]
-    pub fn take(&self) -> BTreeMap<&'static str, Used> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 impl DynamoStore {
@@ -75,6 +39,10 @@ impl DynamoStore {
     #[must_use]
     pub fn meter(&self) -> &Meter {
         &self.meter
+    }
+
+    fn used(&self, operation: &'static str, capacity: &[ConsumedCapacity]) {
+        self.meter.add(operation, capacity.iter().filter_map(ConsumedCapacity::capacity_units).sum());
     }
 
     fn capacity() -> ReturnConsumedCapacity {

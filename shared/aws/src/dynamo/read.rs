@@ -68,7 +68,7 @@ impl DynamoStore {
                 .send()
                 .await
                 .map_err(|error| self.unread("Query", &error))?;
-            self.meter.add("Query", output.consumed_capacity.as_slice());
+            self.used("Query", output.consumed_capacity.as_slice());
             items.extend(output.items.unwrap_or_default());
             start = output.last_evaluated_key;
             if start.is_none() || query.limit.is_some_and(|limit| items.len() >= limit) {
@@ -88,7 +88,7 @@ impl DynamoStore {
             .send()
             .await
             .map_err(|error| self.unread("GetItem", &error))?;
-        self.meter.add("GetItem", output.consumed_capacity.as_slice());
+        self.used("GetItem", output.consumed_capacity.as_slice());
         Ok(output.item.as_ref().map(from_item).transpose()?)
     }
 
@@ -116,7 +116,7 @@ impl DynamoStore {
                 .send()
                 .await
                 .map_err(|error| self.unread("BatchGetItem", &error))?;
-            self.meter.add("BatchGetItem", output.consumed_capacity());
+            self.used("BatchGetItem", output.consumed_capacity());
             for item in output.responses.unwrap_or_default().remove(&self.table).unwrap_or_default() {
                 rows.push(from_item(&item)?);
             }

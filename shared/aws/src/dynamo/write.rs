@@ -55,7 +55,7 @@ impl DynamoStore {
                 .return_consumed_capacity(Self::capacity());
             let error = match request.send().await {
                 Ok(output) => {
-                    self.meter.add("UpdateItem", output.consumed_capacity.as_slice());
+                    self.used("UpdateItem", output.consumed_capacity.as_slice());
                     return output.attributes.as_ref().map_or(Written::Unknown, |item| {
                         match from_item(item) {
                             Ok(row) => Written::Applied(row),
@@ -69,7 +69,7 @@ impl DynamoStore {
                 Err(error) => error,
             };
             if let Some(UpdateItemError::ConditionalCheckFailedException(failed)) = error.as_service_error() {
-                self.meter.add("UpdateItem refused", &[]);
+                self.used("UpdateItem refused", &[]);
                 return refused(failed.item());
             }
             match trouble(&error) {
@@ -123,7 +123,7 @@ impl DynamoStore {
                 .return_consumed_capacity(Self::capacity());
             let error = match request.send().await {
                 Ok(output) => {
-                    self.meter.add("TransactWriteItems", output.consumed_capacity());
+                    self.used("TransactWriteItems", output.consumed_capacity());
                     return OutcomePut::Recorded;
                 }
                 Err(error) => error,

@@ -32,8 +32,8 @@ pub struct Shot {
     pub id: Id,
     /// What to draw, 1 to 32,768 bytes.
     pub prompt: String,
-    /// The provider's own parameters, passed through.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The provider's own parameters, passed through; an empty object is the same as none.
+    #[serde(default, skip_serializing_if = "no_params")]
     pub params: Option<Map<String, Value>>,
     /// The kind of output; image when not given.
     #[serde(default = "default_media")]
@@ -53,6 +53,9 @@ impl std::fmt::Debug for Shot {
 
 fn default_priority() -> u32 {
     DEFAULT_PRIORITY
+}
+fn no_params(params: &Option<Map<String, Value>>) -> bool {
+    params.as_ref().is_none_or(Map::is_empty)
 }
 fn default_media() -> Media {
     Media::Image
@@ -135,13 +138,15 @@ fn refuse_repeats(posts: Vec<Result<Post, BadPost>>) -> Vec<Result<Post, BadPost
         .into_iter()
         .map(|post| {
             let post = post?;
-            match seen.insert(post.id.clone(), post.fingerprint()) {
-                Some(other) if other != post.fingerprint() => Err(BadPost::new(
-                    format!("post {}", post.id),
-                    "its id appears twice in this input with different contents; give each post its own id",
-                )),
-                Some(_) | None => Ok(post),
+            let fingerprint = post.fingerprint();
+            // The first one stays the measure: a refused one must not get the next ones through.
+            if *seen.entry(post.id.clone()).or_insert_with(|| fingerprint.clone()) == fingerprint {
+                return Ok(post);
             }
+            Err(BadPost::new(
+                format!("post {}", post.id),
+                "its id appears twice in this input with different contents; give each post its own id",
+            ))
         })
         .collect()
 }

@@ -109,7 +109,8 @@ pub(crate) fn new_job(key: JobKey, lane: LaneName, rank: String, media: Media, n
     }
 }
 
-/// The UTC month of a time, `2026-11`: the partition in which the registry lists a post.
+/// The UTC month of a time, `2026-11`: the partition in which the registry lists a post. A time beyond the calendar
+/// (after the year 9999) counts as the first month, `1970-01`: a broken clock must not stop intake.
 #[must_use]
 pub fn month_of(now_ms: Ms) -> String {
     let timestamp = i64::try_from(now_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());

@@ -42,6 +42,9 @@ impl RowKey for LaneName {
         PrimaryKey { pk: "LANES".into(), sk: self.to_string() }
     }
     fn parse(key: &PrimaryKey) -> Result<Self, BadRow> {
+        if key.pk != "LANES" {
+            return Err(BadRow::new(key, "its pk isn't LANES"));
+        }
         LaneName::new(key.sk.clone()).map_err(|error| BadRow::new(key, error.to_string()))
     }
 }
@@ -101,7 +104,9 @@ impl RowKey for SlotKey {
         let bad = || BadRow::new(key, "it isn't a slot key (LANE#name / SLOT#number)");
         let lane = key.pk.strip_prefix("LANE#").and_then(|name| LaneName::new(name).ok()).ok_or_else(bad)?;
         let number = key.sk.strip_prefix("SLOT#").and_then(|n| n.parse().ok()).ok_or_else(bad)?;
-        Ok(Self { lane, number })
+        let read = Self { lane, number };
+        // One text per key: `SLOT#7` would be another row of the same slot.
+        if read.primary() == *key { Ok(read) } else { Err(bad()) }
     }
 }
 

@@ -214,11 +214,23 @@ macro_rules! row {
         $($(#[$fdoc:meta])* $field:ident : $type:ty = $variant:ident $attribute:literal),* $(,)?
     }) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, PartialEq, Eq, Hash)]
         pub struct $row {
             /// The row's key.
             pub key: $key,
             $($(#[$fdoc])* pub $field: $type),*
+        }
+        impl std::fmt::Debug for $row {
+            /// Without prompt and params, which never reach a log.
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let mut row = f.debug_struct(stringify!($row));
+                row.field("key", &self.key);
+                $(match stringify!($field) {
+                    "prompt" | "params" => row.field(stringify!($field), &"…"),
+                    shown => row.field(shown, &self.$field),
+                };)*
+                row.finish()
+            }
         }
         #[doc = concat!("The fields of [`", stringify!($row), "`].")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -90,7 +90,9 @@ impl RowKey for OutcomeKey {
         let bad = || BadRow::new(key, "it isn't an outcome key (member#OUTCOME#attempt)");
         let (member, attempt) = key.sk.rsplit_once("#OUTCOME#").ok_or_else(bad)?;
         let job = JobKey::parse(&PrimaryKey { pk: key.pk.clone(), sk: member.into() })?;
-        Ok(Self { job, attempt: attempt.parse().map_err(|_| bad())? })
+        let read = Self { job, attempt: attempt.parse().map_err(|_| bad())? };
+        // One text per key: `#OUTCOME#3` would be another row of the same attempt.
+        if read.primary() == *key { Ok(read) } else { Err(bad()) }
     }
 }
 

@@ -75,7 +75,7 @@ pub enum JobTransition {
         lease_ms: Ms,
         /// This invocation's nonce.
         run: Run,
-        /// For a held job, the index sort key of its next check.
+        /// For a held job, the index sort key of its next check; a rendering job has none to move.
         held_sk: Option<String>,
     },
     /// worker, rollback: nobody can tell whether, or how, the last submit ended.
@@ -200,7 +200,7 @@ impl JobTransition {
         }
     }
 
-    /// Whether applying it to `row` takes a job out of its slot: then a wake is owed.
+    /// Whether applying it takes a job out of its slot: then a wake is owed. (From held the slot is free already.)
     #[must_use]
     pub fn frees_slot(&self) -> bool {
         match self {

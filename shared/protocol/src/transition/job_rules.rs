@@ -2,7 +2,7 @@
 //! own lost reply.
 
 use super::job::{JobTransition, Ours};
-use crate::ids::{Attempt, Ms, Run, SlotNo, Token};
+use crate::ids::{Attempt, Ms, Run, SlotNo, TaskId, Token};
 use crate::provider::ErrorClass;
 use crate::rank::QueueEntry;
 use crate::row::JobField as F;
@@ -18,6 +18,14 @@ fn number(value: u64) -> Value {
 }
 fn attempt_is(attempt: Attempt) -> When<F> {
     When::Is(F::Attempt, number(u64::from(attempt)))
+}
+/// An attempt that another is to follow. After the last number there is none, and no number is given twice.
+fn attempt_before_next(attempt: Attempt) -> When<F> {
+    if attempt == Attempt::MAX { never() } else { attempt_is(attempt) }
+}
+/// What no row fulfils, for every row has a status: a transition that was asked for with values the table doesn't have.
+fn never() -> When<F> {
+    When::Absent(F::Status)
 }
 fn status_is(status: Status) -> When<F> {
     When::Is(F::Status, status.value())
@@ -57,21 +65,16 @@ fn disown() -> Vec<Then<F>> {
 }
 
 /// A terminal transition.
-fn end(
-    from: &[Status],
-    to: Status,
-    matching: Vec<When<F>>,
-    attempt: Attempt,
-    now_ms: Ms,
-    more: Vec<Then<F>>,
-) -> Rule<F> {
-    let mut when = vec![status_in(from)];
-    when.extend(matching);
+fn end(from: &[Status], to: Status, matching: When<F>, attempt: Attempt, now_ms: Ms) -> Rule<F> {
     let mut then = vec![set_status(to), set_number(F::EndedMs, now_ms)];
     then.extend(disown());
     then.extend(LEAVE);
-    then.extend(more);
-    Rule { when, then, mine: vec![status_is(to), attempt_is(attempt)] }
+    Rule { when: vec![status_in(from), matching], then, mine: vec![status_is(to), attempt_is(attempt)] }
+}
+
+/// A terminal transition by the attempt's owner.
+fn end_owned(from: &[Status], to: Status, ours: &Ours, now_ms: Ms) -> Rule<F> {
+    end(from, to, token_is(&ours.token), ours.attempt, now_ms)
 }
 
 /// Back to the lane. A row that is ready at our attempt shows that our claim was given back.
@@ -98,66 +101,15 @@ impl JobTransition {
     pub fn rule(&self) -> Rule<F> {
         match self {
             Self::Claim { seen, token, slot, lease_ms } => claim(*seen, token, *slot, *lease_ms),
-            Self::Void { seen, queue_sk } => Rule {
-                when: vec![status_is(Status::Ready), attempt_is(*seen)],
-                then: vec![set_number(F::Attempt, u64::from(*seen) + 1), set_text(F::QueueSk, queue_sk)],
-                mine: vec![status_is(Status::Ready), attempt_is(seen.saturating_add(1))],
-            },
-            Self::Accept { ours, now_ms } => Rule {
-                when: vec![status_is(Status::Claimed), token_is(&ours.token), When::Absent(F::AcceptedMs)],
-                then: vec![set_number(F::AcceptedMs, *now_ms)],
-                mine: vec![token_is(&ours.token), When::Is(F::AcceptedMs, number(*now_ms))],
-            },
-            Self::Start { ours, run, now_ms, lease_ms } => Rule {
-                when: vec![
-                    status_is(Status::Claimed),
-                    token_is(&ours.token),
-                    When::Absent(F::CancelRequested),
-                ],
-                then: vec![
-                    set_status(Status::Rendering),
-                    set_text(F::Run, run.as_str()),
-                    set_number(F::StartedMs, *now_ms),
-                    set_number(F::LeaseMs, *lease_ms),
-                ],
-                mine: vec![status_is(Status::Rendering), token_is(&ours.token), run_is(run)],
-            },
-            Self::RecordTask { ours, task, lease_ms } => Rule {
-                when: vec![status_in(&STARTED), token_is(&ours.token), When::Absent(F::Task)],
-                then: vec![
-                    set_text(F::Task, task.as_str()),
-                    set_number(F::LeaseMs, *lease_ms),
-                    Then::Clear(F::Run),
-                ],
-                mine: vec![When::Is(F::Task, text(task.as_str()))],
-            },
+            Self::Void { seen, queue_sk } => void(*seen, queue_sk),
+            Self::Accept { ours, now_ms } => accept(ours, *now_ms),
+            Self::Start { ours, run, now_ms, lease_ms } => start(ours, run, *now_ms, *lease_ms),
+            Self::RecordTask { ours, task, lease_ms } => record_task(ours, task, *lease_ms),
             Self::Renew { ours, status, seen_lease_ms, lease_ms, run, held_sk } => {
-                let mut then = vec![set_number(F::LeaseMs, *lease_ms), set_text(F::Run, run.as_str())];
-                then.extend(held_sk.iter().map(|sk| set_text(F::QueueSk, sk)));
-                Rule {
-                    when: vec![
-                        status_is(*status),
-                        token_is(&ours.token),
-                        When::Is(F::LeaseMs, number(*seen_lease_ms)),
-                    ],
-                    then,
-                    mine: vec![token_is(&ours.token), run_is(run)],
-                }
+                renew(ours, *status, *seen_lease_ms, *lease_ms, run, held_sk.as_deref())
             }
             Self::Hold { ours, next_check_ms, entry, reason } => hold(ours, *next_check_ms, entry, reason),
-            Self::Succeed { ours, now_ms } => end(
-                &STARTED,
-                Status::Succeeded,
-                vec![token_is(&ours.token)],
-                ours.attempt,
-                *now_ms,
-                vec![
-                    Then::Set(F::Qa, QaState::Pending.value()),
-                    Then::Clear(F::Error),
-                    Then::Clear(F::ErrorClass),
-                    Then::Clear(F::CancelRequested),
-                ],
-            ),
+            Self::Succeed { ours, now_ms } => succeed(ours, *now_ms),
             Self::Release { ours, entry, unless_accepted, failing_below } => {
                 let mut rule = give_back(&[Status::Claimed], ours, entry, *failing_below);
                 if *unless_accepted {
@@ -170,67 +122,133 @@ impl JobTransition {
                 rule.then.extend(set_error(*class, reason));
                 rule
             }
-            Self::Fail { ours, now_ms, class, reason } => end(
-                &OWNED,
-                Status::Failed,
-                vec![token_is(&ours.token)],
-                ours.attempt,
-                *now_ms,
-                set_error(*class, reason).into(),
-            ),
-            Self::RequestCancel { attempt } => Rule {
-                when: vec![status_in(&OWNED), attempt_is(*attempt)],
-                then: vec![Then::Set(F::CancelRequested, Value::Flag(true))],
-                mine: vec![attempt_is(*attempt), When::Is(F::CancelRequested, Value::Flag(true))],
-            },
-            Self::CancelReady { attempt, now_ms } => end(
-                &[Status::Ready],
-                Status::Cancelled,
-                vec![attempt_is(*attempt)],
-                *attempt,
-                *now_ms,
-                vec![],
-            ),
-            Self::CancelClaimed { ours, now_ms } => end(
-                &[Status::Claimed],
-                Status::Cancelled,
-                vec![token_is(&ours.token), When::Is(F::CancelRequested, Value::Flag(true))],
-                ours.attempt,
-                *now_ms,
-                vec![],
-            ),
-            Self::CancelEnded { ours, now_ms } => {
-                end(&STARTED, Status::Cancelled, vec![token_is(&ours.token)], ours.attempt, *now_ms, vec![])
+            Self::Fail { ours, now_ms, class, reason } => {
+                let mut rule = end_owned(&OWNED, Status::Failed, ours, *now_ms);
+                rule.then.extend(set_error(*class, reason));
+                rule
             }
+            Self::RequestCancel { attempt } => request_cancel(*attempt),
+            Self::CancelReady { attempt, now_ms } => {
+                end(&[Status::Ready], Status::Cancelled, attempt_is(*attempt), *attempt, *now_ms)
+            }
+            Self::CancelClaimed { ours, now_ms } => {
+                let mut rule = end_owned(&[Status::Claimed], Status::Cancelled, ours, *now_ms);
+                rule.when.push(When::Is(F::CancelRequested, Value::Flag(true)));
+                rule
+            }
+            Self::CancelEnded { ours, now_ms } => end_owned(&STARTED, Status::Cancelled, ours, *now_ms),
             Self::Requeue { status, attempt, entry } => requeue(*status, *attempt, entry),
-            Self::Review { attempt, verdict } => Rule {
-                when: vec![
-                    status_is(Status::Succeeded),
-                    attempt_is(*attempt),
-                    When::Is(F::Qa, QaState::Pending.value()),
-                ],
-                then: vec![Then::Set(F::Qa, verdict.value())],
-                mine: vec![
-                    status_is(Status::Succeeded),
-                    attempt_is(*attempt),
-                    When::Is(F::Qa, verdict.value()),
-                ],
-            },
+            Self::Review { attempt, verdict } => review(*attempt, *verdict),
         }
+    }
+}
+
+fn void(seen: Attempt, queue_sk: &str) -> Rule<F> {
+    let next = seen.saturating_add(1);
+    Rule {
+        when: vec![status_is(Status::Ready), attempt_before_next(seen)],
+        then: vec![set_number(F::Attempt, u64::from(next)), set_text(F::QueueSk, queue_sk)],
+        mine: vec![status_is(Status::Ready), attempt_is(next)],
+    }
+}
+
+fn accept(ours: &Ours, now_ms: Ms) -> Rule<F> {
+    Rule {
+        when: vec![status_is(Status::Claimed), token_is(&ours.token), When::Absent(F::AcceptedMs)],
+        then: vec![set_number(F::AcceptedMs, now_ms)],
+        mine: vec![token_is(&ours.token), When::Is(F::AcceptedMs, number(now_ms))],
+    }
+}
+
+fn start(ours: &Ours, run: &Run, now_ms: Ms, lease_ms: Ms) -> Rule<F> {
+    Rule {
+        when: vec![status_is(Status::Claimed), token_is(&ours.token), When::Absent(F::CancelRequested)],
+        then: vec![
+            set_status(Status::Rendering),
+            set_text(F::Run, run.as_str()),
+            set_number(F::StartedMs, now_ms),
+            set_number(F::LeaseMs, lease_ms),
+        ],
+        mine: vec![status_is(Status::Rendering), token_is(&ours.token), run_is(run)],
+    }
+}
+
+fn record_task(ours: &Ours, task: &TaskId, lease_ms: Ms) -> Rule<F> {
+    Rule {
+        when: vec![status_in(&STARTED), token_is(&ours.token), When::Absent(F::Task)],
+        then: vec![set_text(F::Task, task.as_str()), set_number(F::LeaseMs, lease_ms), Then::Clear(F::Run)],
+        mine: vec![When::Is(F::Task, text(task.as_str()))],
+    }
+}
+
+fn succeed(ours: &Ours, now_ms: Ms) -> Rule<F> {
+    let mut rule = end_owned(&STARTED, Status::Succeeded, ours, now_ms);
+    rule.then.push(Then::Set(F::Qa, QaState::Pending.value()));
+    rule.then.extend([F::Error, F::ErrorClass, F::CancelRequested].map(Then::Clear));
+    rule
+}
+
+fn request_cancel(attempt: Attempt) -> Rule<F> {
+    Rule {
+        when: vec![status_in(&OWNED), attempt_is(attempt)],
+        then: vec![Then::Set(F::CancelRequested, Value::Flag(true))],
+        mine: vec![attempt_is(attempt), When::Is(F::CancelRequested, Value::Flag(true))],
     }
 }
 
 fn claim(seen: Attempt, token: &Token, slot: SlotNo, lease_ms: Ms) -> Rule<F> {
     let mut then = vec![
         set_status(Status::Claimed),
-        set_number(F::Attempt, u64::from(seen) + 1),
+        set_number(F::Attempt, u64::from(seen.saturating_add(1))),
         set_text(F::Token, token.as_str()),
         set_number(F::Slot, u64::from(slot)),
         set_number(F::LeaseMs, lease_ms),
     ];
     then.extend([F::Task, F::Run, F::AcceptedMs, F::StartedMs, F::EndedMs].map(Then::Clear));
     then.extend(LEAVE);
-    Rule { when: vec![status_is(Status::Ready), attempt_is(seen)], then, mine: vec![token_is(token)] }
+    Rule {
+        when: vec![status_is(Status::Ready), attempt_before_next(seen)],
+        then,
+        mine: vec![token_is(token)],
+    }
+}
+
+/// A fresh run voids the invocation that had the lease, as clearing it would, and tells this caller's own lost reply
+/// from another's Renew of the same lease.
+fn renew(
+    ours: &Ours,
+    status: Status,
+    seen_lease_ms: Ms,
+    lease_ms: Ms,
+    run: &Run,
+    held_sk: Option<&str>,
+) -> Rule<F> {
+    let mut then = vec![set_number(F::LeaseMs, lease_ms), set_text(F::Run, run.as_str())];
+    let from = match status {
+        Status::Rendering => status_is(status),
+        Status::Held => {
+            then.extend(held_sk.map(|sk| set_text(F::QueueSk, sk)));
+            status_is(status)
+        }
+        Status::Ready | Status::Claimed | Status::Succeeded | Status::Failed | Status::Cancelled => never(),
+    };
+    Rule {
+        when: vec![from, token_is(&ours.token), When::Is(F::LeaseMs, number(seen_lease_ms))],
+        then,
+        mine: vec![token_is(&ours.token), run_is(run)],
+    }
+}
+
+fn review(attempt: Attempt, verdict: QaState) -> Rule<F> {
+    let from = match verdict {
+        QaState::Approved | QaState::Rejected => status_is(Status::Succeeded),
+        QaState::Pending => never(),
+    };
+    Rule {
+        when: vec![from, attempt_is(attempt), When::Is(F::Qa, QaState::Pending.value())],
+        then: vec![Then::Set(F::Qa, verdict.value())],
+        mine: vec![status_is(Status::Succeeded), attempt_is(attempt), When::Is(F::Qa, verdict.value())],
+    }
 }
 
 fn hold(ours: &Ours, next_check_ms: Ms, entry: &QueueEntry, reason: &str) -> Rule<F> {
@@ -268,17 +286,12 @@ fn requeue(status: Status, attempt: Attempt, entry: &QueueEntry) -> Rule<F> {
         .map(Then::Clear),
     );
     then.extend(enter(entry));
-    let allowed: Vec<Value> = [Status::Failed, Status::Cancelled, Status::Held, Status::Succeeded]
-        .iter()
-        .filter(|known| **known == status)
-        .map(|known| known.value())
-        .collect();
+    let from = match status {
+        Status::Failed | Status::Cancelled | Status::Held | Status::Succeeded => status_is(status),
+        Status::Ready | Status::Claimed | Status::Rendering => never(),
+    };
     Rule {
-        // A status that may not be requeued leaves an empty choice, which nothing matches.
-        when: vec![
-            allowed.first().cloned().map_or(When::Absent(F::Status), |value| When::Is(F::Status, value)),
-            attempt_is(attempt),
-        ],
+        when: vec![from, attempt_before_next(attempt)],
         then,
         mine: vec![status_is(Status::Ready), attempt_is(next)],
     }

@@ -111,6 +111,14 @@ fn set_or_clear(field: L, value: Option<u64>) -> Then<L> {
     value.map_or(Then::Clear(field), |number| Then::Set(field, Value::Number(number)))
 }
 
+/// The very revision that this caller wrote: neither another's equal write, nor this caller's own next one.
+fn counted_by(seen_rev: u64, by: &Run) -> Vec<When<L>> {
+    vec![
+        When::Is(L::AuthorisedBy, text(by.as_str())),
+        When::Is(L::Rev, Value::Number(seen_rev.saturating_add(1))),
+    ]
+}
+
 impl LaneTransition {
     /// The transition's line of the table.
     #[must_use]
@@ -126,7 +134,7 @@ impl LaneTransition {
                     Then::Set(L::AuthorisedBy, text(by.as_str())),
                     Then::Set(L::Rev, Value::Number(seen_rev.saturating_add(1))),
                 ],
-                mine: vec![When::Is(L::AuthorisedBy, text(by.as_str()))],
+                mine: counted_by(*seen_rev, by),
             },
             Self::Pause { until_ms, reason } => Rule {
                 when: vec![When::AbsentOrBelow(L::PausedUntilMs, *until_ms)],
@@ -160,7 +168,7 @@ impl LaneTransition {
                     Then::Set(L::AuthorisedBy, text(by.as_str())),
                     Then::Set(L::Rev, Value::Number(seen_rev.saturating_add(1))),
                 ],
-                mine: vec![When::Is(L::AuthorisedBy, text(by.as_str()))],
+                mine: counted_by(*seen_rev, by),
             },
         }
     }

@@ -4,7 +4,7 @@ use crate::fixtures::{NEW_LEASE_MS, NOW_MS, RANK, job, job_key, lane, run, task,
 use glassline_protocol::ids::{Run, TaskId, Token};
 use glassline_protocol::provider::ErrorClass;
 use glassline_protocol::rank::{held_entry, later_entry, next_attempt, ready_entry};
-use glassline_protocol::row::{JobRow, QaState, Row as _, Status};
+use glassline_protocol::row::{JobRow, QaState, Status};
 use glassline_protocol::transition::{JobTransition, Ours};
 use std::collections::HashSet;
 

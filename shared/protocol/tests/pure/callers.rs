@@ -7,7 +7,7 @@ use crate::fixtures::{
 };
 use glassline_protocol::ids::Token;
 use glassline_protocol::provider::ErrorClass;
-use glassline_protocol::row::{JobRow, QaState, Row as _, Status};
+use glassline_protocol::row::{JobRow, QaState, Status};
 use glassline_protocol::transition::{JobTransition, Ours};
 
 /// Ours, theirs, and the row on which theirs came first.
@@ -118,7 +118,8 @@ fn another_attempts_effect_is_not_ours() {
         ours,
         reason: "lost".into(),
     };
-    let void = |ours: Ours| JobTransition::Void { seen: ours.attempt, queue_sk: ready_at(ours.attempt + 1).sk };
+    let void =
+        |ours: Ours| JobTransition::Void { seen: ours.attempt, queue_sk: ready_at(ours.attempt + 1).sk };
     let requeue = |ours: Ours| JobTransition::Requeue {
         status: Status::Failed,
         attempt: ours.attempt,
@@ -191,12 +192,16 @@ fn callers_that_cannot_be_told_apart_wanted_the_same_row() {
 fn our_effect_is_recognised_after_the_job_went_on() {
     use Status::{Claimed, Ready, Rendering};
     let claimed = claim(token(2), 7).rule().apply(&job(Ready)).unwrap();
-    let next_start = JobTransition::Start { ours: next(), run: run(1), now_ms: NOW_MS, lease_ms: NEW_LEASE_MS };
+    let next_start =
+        JobTransition::Start { ours: next(), run: run(1), now_ms: NOW_MS, lease_ms: NEW_LEASE_MS };
     let started = next_start.rule().apply(&claimed).unwrap();
     assert!(claim(token(2), 7).rule().already_mine(&started), "our claim, already started by a worker");
     let asked = JobTransition::RequestCancel { attempt: ATTEMPT };
     let started = start(1).rule().apply(&job(Claimed)).unwrap();
-    assert!(start(1).rule().already_mine(&asked.rule().apply(&started).unwrap()), "our start, asked to cancel");
+    assert!(
+        start(1).rule().already_mine(&asked.rule().apply(&started).unwrap()),
+        "our start, asked to cancel"
+    );
     let recorded = record("t1").rule().apply(&job(Rendering)).unwrap();
     let succeeded = JobTransition::Succeed { ours: ours(), now_ms: NOW_MS }.rule().apply(&recorded).unwrap();
     assert!(record("t1").rule().already_mine(&succeeded), "our task, whatever the status");

@@ -200,7 +200,10 @@ fn every_field_changes_the_fingerprint() {
         (r#""wash":0.5"#, r#""wash":null"#),
         (r#""media":"image""#, r#""media":"video""#),
         (r#",{"id":"s2","prompt":"a plum"}"#, ""),
-        (r#"{"id":"s2","prompt":"a plum"}"#, r#"{"id":"s2","prompt":"a plum"},{"id":"s3","prompt":"a plum"}"#),
+        (
+            r#"{"id":"s2","prompt":"a plum"}"#,
+            r#"{"id":"s2","prompt":"a plum"},{"id":"s3","prompt":"a plum"}"#,
+        ),
     ] {
         let text = PLAIN.replace(from, to);
         assert_ne!(text, PLAIN, "{from}");
@@ -228,8 +231,11 @@ prop_compose! {
 fn respelt(value: &Value) -> String {
     match value {
         Value::Object(object) => {
-            let fields: Vec<String> =
-                object.iter().rev().map(|(name, value)| format!("{} :\n{}", json!(name), respelt(value))).collect();
+            let fields: Vec<String> = object
+                .iter()
+                .rev()
+                .map(|(name, value)| format!("{} :\n{}", json!(name), respelt(value)))
+                .collect();
             format!("{{ {} }}", fields.join(" ,\t"))
         }
         Value::Array(items) => format!("[ {}]", items.iter().map(respelt).collect::<Vec<_>>().join(" , ")),

@@ -147,11 +147,7 @@ fn submits() -> Vec<Line> {
         },
         Line {
             label: "RecordTask",
-            transition: JobTransition::RecordTask {
-                ours: ours(),
-                task: task("t1"),
-                lease_ms: NEW_LEASE_MS,
-            },
+            transition: JobTransition::RecordTask { ours: ours(), task: task("t1"), lease_ms: NEW_LEASE_MS },
             from: &[Rendering, Held],
             matches: |row| owns(row) && row.task.is_none(),
             after: |row| (row.task, row.lease_ms, row.run) = (Some(task("t1")), Some(NEW_LEASE_MS), None),
@@ -345,7 +341,12 @@ fn cancels() -> Vec<Line> {
         cancel("Cancel, claimed", JobTransition::CancelClaimed { ours: ours(), now_ms }, &[Claimed], |row| {
             owns(row) && row.cancel_requested
         }),
-        cancel("Cancel, ended", JobTransition::CancelEnded { ours: ours(), now_ms }, &[Rendering, Held], owns),
+        cancel(
+            "Cancel, ended",
+            JobTransition::CancelEnded { ours: ours(), now_ms },
+            &[Rendering, Held],
+            owns,
+        ),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! The transitions of slots and lanes, against a table written by hand.
 
 use crate::fixtures::{NOW_MS, job_key, lane, run, token};
-use glassline_protocol::row::{LaneField, LaneRow, Row as _, SlotRow};
+use glassline_protocol::row::{LaneField, LaneRow, SlotRow};
 use glassline_protocol::rule::Then;
 use glassline_protocol::transition::{LaneSettings, LaneTransition, SlotTransition};
 
@@ -23,7 +23,8 @@ fn lane_rows() -> Vec<LaneRow> {
     rows = vary(rows, &[REV - 1, REV, REV + 1, REV + 2], |row, rev| row.rev = rev);
     rows = vary(rows, &[None, Some(1), Some(2)], |row, by| row.authorised_by = by.map(run));
     rows = vary(rows, &[false, true], |row, paused| row.paused = paused);
-    rows = vary(rows, &[None, Some(99), Some(100), Some(101)], |row, until_ms| row.paused_until_ms = until_ms);
+    rows =
+        vary(rows, &[None, Some(99), Some(100), Some(101)], |row, until_ms| row.paused_until_ms = until_ms);
     rows = vary(rows, &[None, Some("why")], |row, why| row.pause_reason = why.map(str::to_owned));
     rows = vary(rows, &[None, Some(70)], |row, minute| row.minute = minute);
     vary(rows, &[None, Some(5)], |row, limit| {
@@ -156,7 +157,9 @@ fn equal_numbers_of_another_dispatcher_are_not_ours() {
     let earlier = authorise(REV, 1).rule().apply(&row).unwrap();
     let later = authorise(REV + 1, 1).rule().apply(&earlier).unwrap();
     assert!(!authorise(REV, 1).rule().already_mine(&later));
-    assert!(!authorise(REV - 1, 1).rule().guard(&earlier) && !authorise(REV - 1, 1).rule().already_mine(&earlier));
+    assert!(
+        !authorise(REV - 1, 1).rule().guard(&earlier) && !authorise(REV - 1, 1).rule().already_mine(&earlier)
+    );
 }
 
 #[test]
@@ -204,7 +207,13 @@ fn no_lane_transition_touches_what_another_is_for() {
 }
 
 fn take(seen: Option<u8>, by: u8) -> SlotTransition {
-    SlotTransition::Take { seen: seen.map(token), job: job_key(), attempt: 2, token: token(by), now_ms: NOW_MS }
+    SlotTransition::Take {
+        seen: seen.map(token),
+        job: job_key(),
+        attempt: 2,
+        token: token(by),
+        now_ms: NOW_MS,
+    }
 }
 
 fn slot(holder: Option<u8>) -> SlotRow {

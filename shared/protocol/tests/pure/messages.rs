@@ -16,9 +16,9 @@ proptest! {
     #[test]
     fn what_is_sent_is_what_is_read(message in message()) {
         let body = message.to_body();
-        prop_assert_eq!(Message::from_body(&body).as_ref(), Ok(&message));
+        prop_assert_eq!(Message::from_body(&body), Ok(message.clone()));
         let string = serde_json::to_string(&body).unwrap();
-        prop_assert_eq!(Message::from_body(&string).as_ref(), Ok(&message), "as a string holding it");
+        prop_assert_eq!(Message::from_body(&string), Ok(message), "as a string holding it");
     }
 
     #[test]
@@ -48,9 +48,10 @@ fn each_kind_goes_to_its_queue() {
         samples().iter().map(|body| Message::from_body(&body.to_string()).unwrap().queue()).collect();
     use Queue::{Finish, Qa, Render, Rollback, Wake};
     assert_eq!(queues, [Render, Render, Render, Render, Finish, Rollback, Wake, Qa]);
-    assert_eq!(Queue::ALL.iter().map(|queue| queue.name()).collect::<Vec<_>>(), [
-        "render", "finish", "rollback", "wake", "qa"
-    ]);
+    assert_eq!(
+        Queue::ALL.iter().map(|queue| queue.name()).collect::<Vec<_>>(),
+        ["render", "finish", "rollback", "wake", "qa"]
+    );
 }
 
 /// Debug is what ends up in a log: of everything that carries a prompt, parameters, a signature, an address or a token.

@@ -10,7 +10,8 @@ use std::cmp::Reverse;
 
 /// Times up to the year 5138, which is as far as fourteen digits go; ten thousand places.
 fn place_in_lane() -> impl Strategy<Value = (u32, u64, u32)> {
-    let created_ms = prop_oneof![0u64..100, 1_700_000_000_000u64..1_900_000_000_000, 0u64..100_000_000_000_000];
+    let created_ms =
+        prop_oneof![0u64..100, 1_700_000_000_000u64..1_900_000_000_000, 0u64..100_000_000_000_000];
     (0u32..=MAX_PRIORITY, created_ms, 0u32..10_000)
 }
 

@@ -5,12 +5,13 @@ use crate::fixtures::cases;
 use glassline_protocol::ids::{JobKey, LaneName};
 use glassline_protocol::row::outcome::Cost;
 use glassline_protocol::row::{
-    BadRow, Field, HeadKey, HeadRow, JobRow, LaneRow, OrphanKey, OrphanRow, OutcomeKey, OutcomeRow, PrimaryKey,
-    QaState, Row, RowKey, SlotKey, SlotRow, SpecKey, SpecRow, Status, Value, Verdict,
+    BadRow, Field, HeadKey, HeadRow, JobRow, LaneRow, OrphanKey, OrphanRow, OutcomeKey, OutcomeRow,
+    PrimaryKey, QaState, Row, RowKey, SlotKey, SlotRow, SpecKey, SpecRow, Status, Value, Verdict,
 };
 use proptest::option::of;
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::strategy::ValueTree as _;
 use std::collections::{BTreeMap, HashSet};
 
 prop_compose! {
@@ -261,7 +262,8 @@ fn a_value_of_a_wrong_type_is_refused_by_row_and_field() {
 fn a_refusal_is_one_sentence_that_says_where_and_what() {
     let mut row = whole(slot_row());
     row.key = SlotKey { lane: LaneName::new("luma").unwrap(), number: 7 };
-    let error = row.put(glassline_protocol::row::SlotField::SinceMs, Some(&Value::Text("x".into()))).unwrap_err();
+    let error =
+        row.put(glassline_protocol::row::SlotField::SinceMs, Some(&Value::Text("x".into()))).unwrap_err();
     assert_eq!(
         error.to_string(),
         "row LANE#luma / SLOT#00007 can't be read: since_ms: a number was expected; it was written by another \
@@ -269,7 +271,8 @@ fn a_refusal_is_one_sentence_that_says_where_and_what() {
     );
     // A token that isn't one is a secret still.
     let almost = "0123456789ABCDEF0123456789ABCDEF";
-    let error = row.put(glassline_protocol::row::SlotField::Token, Some(&Value::Text(almost.into()))).unwrap_err();
+    let error =
+        row.put(glassline_protocol::row::SlotField::Token, Some(&Value::Text(almost.into()))).unwrap_err();
     assert!(!error.to_string().contains("6789ABCDEF"), "{error}");
 }
 
@@ -278,7 +281,10 @@ fn names<R: Row>() {
     let unique: HashSet<&str> = names.iter().copied().chain(["pk", "sk"]).collect();
     assert_eq!(unique.len(), names.len() + 2, "{names:?}");
     // They become placeholders of expressions.
-    assert!(names.iter().all(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')), "{names:?}");
+    assert!(
+        names.iter().all(|name| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')),
+        "{names:?}"
+    );
 }
 
 #[test]

@@ -23,7 +23,9 @@ fn naive(when: &When<JobField>, row: &Attributes) -> bool {
         When::OneOf(field, values) => values.iter().any(|value| row.get(field.name()) == Some(value)),
         When::Absent(field) => absent(field),
         When::Below(field, bound) => number(field).is_some_and(|number| number < *bound),
-        When::AbsentOrBelow(field, bound) => absent(field) || number(field).is_some_and(|number| number < *bound),
+        When::AbsentOrBelow(field, bound) => {
+            absent(field) || number(field).is_some_and(|number| number < *bound)
+        }
         When::AbsentOrIs(field, value) => absent(field) || row.get(field.name()) == Some(value),
     }
 }
@@ -61,7 +63,9 @@ fn operand<'a>(write: &'a ConditionalWrite, row: &'a Attributes, text: &str) -> 
 /// Evaluates one condition of a rendered write; DynamoDB's comparisons are false for an absent attribute and for
 /// another type.
 fn condition(write: &ConditionalWrite, row: &Attributes, text: &str) -> bool {
-    if let Some((left, right)) = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')?.split_once(" OR ")) {
+    if let Some((left, right)) =
+        text.strip_prefix('(').and_then(|text| text.strip_suffix(')')?.split_once(" OR "))
+    {
         return condition(write, row, left) || condition(write, row, right);
     }
     if let Some(name) = text.strip_prefix("attribute_not_exists(").and_then(|text| text.strip_suffix(')')) {
@@ -76,10 +80,9 @@ fn condition(write: &ConditionalWrite, row: &Attributes, text: &str) -> bool {
             (Value::Number(found), Some(Value::Number(bound))) => found < bound,
             _ => false,
         },
-        "IN" => rest
-            .trim_matches(['(', ')'])
-            .split(", ")
-            .any(|value| operand(write, row, value) == Some(found)),
+        "IN" => {
+            rest.trim_matches(['(', ')']).split(", ").any(|value| operand(write, row, value) == Some(found))
+        }
         other => panic!("`{other}` is an operator"),
     }
 }
@@ -142,12 +145,11 @@ fn when(row: JobRow) -> impl Strategy<Value = When<JobField>> {
     };
     prop_oneof![
         field_and_value(row.clone()).prop_map(|(field, value)| When::Is(field, value)),
-        (field_and_value(row.clone()), proptest::collection::vec(field_and_value(row.clone()), 0..3)).prop_map(
-            |((field, value), more)| {
+        (field_and_value(row.clone()), proptest::collection::vec(field_and_value(row.clone()), 0..3))
+            .prop_map(|((field, value), more)| {
                 let values = more.into_iter().map(|(_, value)| value).chain([value]).collect();
                 When::OneOf(field, values)
-            }
-        ),
+            }),
         select(JobField::ALL).prop_map(When::Absent),
         field_and_value(row.clone()).prop_map(move |pair| {
             let (field, number) = bound(pair);

@@ -54,8 +54,18 @@ fn the_signature_is_what_it_is_said_to_be() {
 
 /// One change of each field that is signed. A new field doesn't compile here until it is changed, too.
 fn changes(handoff: &Handoff) -> Vec<Handoff> {
-    let Handoff { parent: _, member: _, lane: _, attempt, token: _, slot, prompt, params: _, media: _, mac: _ } =
-        handoff;
+    let Handoff {
+        parent: _,
+        member: _,
+        lane: _,
+        attempt,
+        token: _,
+        slot,
+        prompt,
+        params: _,
+        media: _,
+        mac: _,
+    } = handoff;
     let of = |change: &dyn Fn(&mut Handoff)| {
         let mut changed = handoff.clone();
         change(&mut changed);

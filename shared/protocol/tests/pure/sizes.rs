@@ -11,8 +11,8 @@ use glassline_protocol::provider::ErrorClass;
 use glassline_protocol::rank::{rank, ready_entry};
 use glassline_protocol::row::outcome::{AttemptEnd, Cost, Failure};
 use glassline_protocol::row::{
-    HeadKey, HeadRow, JobRow, LaneRow, OrphanKey, OrphanRow, OutcomeKey, OutcomeRow, PrimaryKey, Row, RowKey as _,
-    SlotKey, SlotRow, Status, Value,
+    HeadKey, HeadRow, JobRow, LaneRow, OrphanKey, OrphanRow, OutcomeKey, OutcomeRow, PrimaryKey, Row,
+    RowKey as _, SlotKey, SlotRow, Status, Value,
 };
 use glassline_protocol::vault::Asset;
 use std::collections::BTreeMap;
@@ -97,7 +97,10 @@ fn the_longest_job_takes_one_write_unit_in_every_status() {
         assert!(size_bytes + SPARE_BYTES < WRITE_UNIT_BYTES, "{status}: {size_bytes} bytes: {row:?}");
         assert!(entry_bytes(&row) < WRITE_UNIT_BYTES, "{status}");
         if status == Status::Held {
-            assert!(row.error.as_ref().is_some_and(|error| error.len() == 160) && row.task.is_some(), "{row:?}");
+            assert!(
+                row.error.as_ref().is_some_and(|error| error.len() == 160) && row.task.is_some(),
+                "{row:?}"
+            );
         }
     }
 }
@@ -179,8 +182,12 @@ fn every_other_row_of_a_job_takes_one_write_unit() {
         reason: "r".repeat(160),
         cancel: "not offered by the provider".into(),
     };
-    let sizes =
-        [("slot", size_bytes(&slot)), ("lane", size_bytes(&lane)), ("head", size_bytes(&head)), ("orphan", size_bytes(&orphan))];
+    let sizes = [
+        ("slot", size_bytes(&slot)),
+        ("lane", size_bytes(&lane)),
+        ("head", size_bytes(&head)),
+        ("orphan", size_bytes(&orphan)),
+    ];
     for (name, size_bytes) in sizes {
         assert!(size_bytes < WRITE_UNIT_BYTES, "{name}: {size_bytes} bytes");
     }

@@ -1,0 +1,71 @@
+//! Arguments.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Coordinates paid renders: never paid twice, never lost, never published unstored.
+#[derive(Debug, Parser)]
+#[command(name = "glassline", version, about)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) options: Options,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Options {
+    /// Folder with the stack's data.
+    #[arg(long, global = true, value_name = "DIR", default_value = "glassline-data")]
+    pub(crate) data: PathBuf,
+    /// Print JSON on standard output instead of tables.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Render a bundled set of shots on the embedded stack, with lost answers and a killed worker, and check that each
+    /// was paid for once.
+    Demo,
+    /// Run the embedded stack until Ctrl-C.
+    Local {
+        /// JSON file with the lanes: [{"name","capacity","recovery":{"tier":"key","lifetime_ms":N},…}].
+        #[arg(long, value_name = "FILE")]
+        lanes: Option<PathBuf>,
+        /// Seconds between two scheduled ticks of dispatch.
+        #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        tick_seconds: u64,
+    },
+    /// Submit posts from a file: a JSON object, an array, or one object a line; `-` reads standard input.
+    Submit {
+        /// The file.
+        file: PathBuf,
+        /// Wait until every job has ended or is held.
+        #[arg(long)]
+        wait: bool,
+    },
+    /// List posts, newest first.
+    Ls {
+        /// Most posts to list.
+        #[arg(long, value_name = "N", default_value_t = 50)]
+        limit: usize,
+    },
+    /// Show a post or a job: POST_ID, POST#id, or POST#id/SHOT#id.
+    Show {
+        /// The post or job.
+        key: String,
+    },
+    /// Show the lanes: slots in use, what waits, what is held.
+    Lanes,
+    /// Show the queues.
+    Queues,
+    /// Start as a function of the stack; the local Lambda host does this.
+    #[command(hide = true)]
+    Function {
+        /// dispatch, worker, finisher or rollback.
+        name: String,
+    },
+}

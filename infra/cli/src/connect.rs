@@ -1,0 +1,135 @@
+//! Finding the stack: a running one by its file of addresses, or the stores of one that isn't running.
+
+use crate::failure::Failure;
+use glassline_aws::config::Clients;
+use glassline_aws::live::Live;
+use glassline_aws::local::SystemLocal;
+use glassline_local::stack::VISIBILITY_MS;
+use glassline_local::stores::{Stores, TABLE, queue_urls};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Where a running stack listens.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Addresses {
+    pub(crate) pid: u32,
+    pub(crate) dynamo: SocketAddr,
+    pub(crate) sqs: SocketAddr,
+    pub(crate) provider: SocketAddr,
+}
+
+/// The sole right to a data folder, for as long as it lives (also when its process is killed).
+pub(crate) struct Lock {
+    file: File,
+    addresses: PathBuf,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.addresses);
+        let _ = self.file.unlock();
+    }
+}
+
+fn addresses_file(data: &Path) -> PathBuf {
+    data.join("stack.json")
+}
+
+/// Takes a data folder; `None` when another process has it.
+fn try_lock(data: &Path) -> Result<Option<Lock>, Failure> {
+    let fail = |what: &str, error: &std::io::Error| {
+        Failure::new(format!("the data folder {} can't be {what}: {error}", data.display()))
+    };
+    std::fs::create_dir_all(data).map_err(|error| fail("created", &error))?;
+    let path = data.join("lock");
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(|error| fail("written", &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(Lock { file, addresses: addresses_file(data) })),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(fail("locked", &error)),
+    }
+}
+
+/// Takes a data folder for a stack.
+pub(crate) fn lock(data: &Path) -> Result<Lock, Failure> {
+    try_lock(data)?.ok_or_else(|| {
+        Failure::new(format!(
+            "a stack is running on {} already; stop it, or name another folder with --data",
+            data.display()
+        ))
+    })
+}
+
+impl Lock {
+    /// Tells other commands where the stack listens.
+    pub(crate) fn publish(&self, addresses: &Addresses) -> Result<(), Failure> {
+        let text = serde_json::to_string(addresses).unwrap_or_default();
+        let partial = self.addresses.with_extension("part");
+        std::fs::write(&partial, text)
+            .and_then(|()| std::fs::rename(&partial, &self.addresses))
+            .map_err(|error| Failure::new(format!("{} can't be written: {error}", self.addresses.display())))
+    }
+}
+
+/// A way to the table and the queues.
+pub(crate) struct Connection {
+    pub(crate) ports: Live,
+    pub(crate) clients: Clients,
+    /// Where SQS listens.
+    pub(crate) sqs: SocketAddr,
+    /// Whether functions are running.
+    pub(crate) running: bool,
+    _stores: Option<(Stores, Lock)>,
+}
+
+fn connected(clients: Clients, sqs: SocketAddr, stores: Option<(Stores, Lock)>) -> Connection {
+    let ports = Live {
+        store: clients.store(TABLE.into()),
+        queues: clients.queues(queue_urls(sqs)),
+        provider: (),
+        vault: (),
+        local: SystemLocal,
+    };
+    Connection { ports, clients, sqs, running: stores.is_none(), _stores: stores }
+}
+
+/// Connects to the stack on a data folder; when none is running, opens its stores alone.
+pub(crate) async fn connect(data: &Path) -> Result<Connection, Failure> {
+    if !data.is_dir() {
+        return Err(Failure::new(format!(
+            "there is no data in {}; start a stack with `glassline local`, or name its folder with --data",
+            data.display()
+        )));
+    }
+    if let Some(lock) = try_lock(data)? {
+        let stores = Stores::open(Some(data), VISIBILITY_MS).await?;
+        let (clients, sqs) = (stores.clients(), stores.sqs);
+        return Ok(connected(clients, sqs, Some((stores, lock))));
+    }
+    let path = addresses_file(data);
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        Failure::new(format!("the stack on {} isn't ready yet ({error}); try again", data.display()))
+    })?;
+    let addresses: Addresses = serde_json::from_str(&text)
+        .map_err(|error| Failure::new(format!("{} can't be understood: {error}", path.display())))?;
+    let clients =
+        Clients::local(&format!("http://{}", addresses.dynamo), &format!("http://{}", addresses.sqs));
+    Ok(connected(clients, addresses.sqs, None))
+}
+
+impl Connection {
+    /// How many messages of a queue are visible, in flight and delayed.
+    pub(crate) async fn depth(&self, queue: &str) -> Result<[u64; 3], Failure> {
+        let url = glassline_sqs::queue_url(self.sqs, queue);
+        glassline_aws::sqs::depth(&self.clients.sqs, &url)
+            .await
+            .map_err(|why| Failure::new(format!("the queue {queue} can't be looked at: {why}")))
+    }
+}

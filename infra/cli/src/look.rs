@@ -1,0 +1,275 @@
+//! `ls`, `show`, `lanes` and `queues`.
+
+use crate::args::Options;
+use crate::connect::{Connection, connect};
+use crate::failure::Failure;
+use crate::output::{self, span, table, time};
+use glassline_aws::dynamo::ParentView;
+use glassline_local::stores::QUEUES;
+use glassline_protocol::ids::{Id, JobKey, ParentKey};
+use glassline_protocol::intake::month_of;
+use glassline_protocol::ports::{Local as _, Store as _};
+use glassline_protocol::row::{JobRow, OutcomeRow, Status, Value};
+use serde_json::{Map, json};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+/// Jobs counted in a lane before the count says "or more".
+const COUNT_LIMIT: usize = 1_000;
+/// About a month, in milliseconds: the month before this one is listed, too.
+const MONTH_MS: u64 = 31 * 86_400_000;
+
+fn counts(jobs: &[JobRow]) -> BTreeMap<&'static str, usize> {
+    let mut counts = BTreeMap::new();
+    for job in jobs {
+        *counts.entry(job.status.word()).or_default() += 1;
+    }
+    counts
+}
+
+async fn recent(connection: &Connection, limit: usize) -> Result<Vec<(ParentKey, ParentView)>, Failure> {
+    let now_ms = connection.ports.now_ms();
+    let mut months = vec![month_of(now_ms), month_of(now_ms.saturating_sub(MONTH_MS))];
+    months.dedup();
+    let mut views = Vec::new();
+    for month in months {
+        for key in connection.ports.store.posts(&month, limit.saturating_sub(views.len())).await? {
+            if let Some(view) = connection.ports.store.parent(&key).await? {
+                views.push((key, view));
+            }
+        }
+    }
+    Ok(views)
+}
+
+pub(crate) async fn posts(options: &Options, limit: usize) -> Result<ExitCode, Failure> {
+    let connection = connect(&options.data).await?;
+    let posts = recent(&connection, limit).await?;
+    if options.json {
+        let rows = posts.iter().map(|(key, view)| {
+            let head = view.head.as_ref();
+            json!({
+                "post": key,
+                "lane": head.map(|head| &head.lane),
+                "priority": head.map(|head| head.priority),
+                "created_ms": head.map(|head| head.created_ms),
+                "jobs": view.jobs.len(),
+                "statuses": counts(&view.jobs),
+            })
+        });
+        output::json(&json!({ "posts": rows.collect::<Vec<_>>() }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if posts.is_empty() {
+        println!("No posts yet; `glassline submit FILE.json` adds some.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut rows = table(&["post", "lane", "priority", "created (UTC)", "jobs"]);
+    for (key, view) in &posts {
+        let words: Vec<_> =
+            counts(&view.jobs).iter().map(|(word, count)| format!("{count} {word}")).collect();
+        let (lane, priority, created) = view.head.as_ref().map_or_else(Default::default, |head| {
+            (head.lane.to_string(), head.priority.to_string(), time(head.created_ms))
+        });
+        rows.add_row(vec![key.to_string(), lane, priority, created, words.join(", ")]);
+    }
+    println!("{rows}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A post's id alone means the post.
+fn parse_key(key: &str) -> Result<(ParentKey, Option<JobKey>), Failure> {
+    if key.contains('/') {
+        let job: JobKey = key.parse()?;
+        return Ok((job.parent.clone(), Some(job)));
+    }
+    if key.contains('#') {
+        return Ok((key.parse()?, None));
+    }
+    Ok((ParentKey::Post(Id::new(key)?), None))
+}
+
+/// A row as JSON, all but its token: a token is the right to write.
+fn row_json<R: glassline_protocol::row::Row>(row: &R) -> Map<String, serde_json::Value> {
+    use glassline_protocol::row::Field as _;
+    let fields = R::Field::ALL.iter().filter(|field| !matches!(field.name(), "token" | "run"));
+    let pairs = fields.filter_map(|field| {
+        let value = match row.get(*field)? {
+            Value::Text(text) => text.into(),
+            Value::Number(number) => number.into(),
+            Value::Flag(flag) => flag.into(),
+        };
+        Some((field.name().to_owned(), value))
+    });
+    pairs.collect()
+}
+
+fn job_json(job: &JobRow, outcomes: &[OutcomeRow]) -> serde_json::Value {
+    let mut object = row_json(job);
+    object.insert("key".into(), job.key.to_string().into());
+    let own = outcomes.iter().filter(|outcome| outcome.key.job == job.key).map(|outcome| {
+        let mut object = row_json(outcome);
+        object.insert("attempt".into(), outcome.key.attempt.into());
+        object
+    });
+    object.insert("outcomes".into(), own.collect::<Vec<_>>().into());
+    object.into()
+}
+
+/// What a job waits for, or how it ended, in a few words.
+fn waits_for(job: &JobRow, outcomes: &[OutcomeRow], now_ms: u64) -> String {
+    let age = |since: Option<u64>| since.map(|ms| span(now_ms.saturating_sub(ms))).unwrap_or_default();
+    let error = job.error.clone().unwrap_or_default();
+    match job.status {
+        Status::Ready if job.failures > 0 => format!("a retry: {error}"),
+        Status::Ready => format!("a slot of its lane, for {}", age(Some(job.created_ms))),
+        Status::Claimed => "its worker".into(),
+        Status::Rendering if job.task.is_none() => {
+            format!("the provider's answer, for {}", age(job.started_ms))
+        }
+        Status::Rendering => format!("the provider, for {}", age(job.started_ms)),
+        Status::Held => format!("evidence or a person: {error}"),
+        Status::Succeeded => outcomes
+            .iter()
+            .find(|outcome| outcome.key.job == job.key && outcome.key.attempt == job.attempt)
+            .and_then(|outcome| outcome.location.clone())
+            .unwrap_or_default(),
+        Status::Failed => {
+            format!("{}: {error}", job.error_class.map(|class| class.to_string()).unwrap_or_default())
+        }
+        Status::Cancelled => "cancelled as asked".into(),
+    }
+}
+
+fn print_job(job: &JobRow, outcomes: &[OutcomeRow]) {
+    println!("{}", job.key);
+    for (name, value) in row_json(job) {
+        println!("  {name:16} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    }
+    for outcome in outcomes.iter().filter(|outcome| outcome.key.job == job.key) {
+        println!("  outcome of attempt {}", outcome.key.attempt);
+        for (name, value) in row_json(outcome) {
+            println!("    {name:14} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        }
+    }
+}
+
+pub(crate) async fn show(options: &Options, key: &str) -> Result<ExitCode, Failure> {
+    let (parent, job) = parse_key(key)?;
+    let connection = connect(&options.data).await?;
+    let missing = || {
+        Failure::new(format!("there is no `{key}` in {}; `glassline ls` lists posts", options.data.display()))
+    };
+    let view = connection.ports.store.parent(&parent).await?.ok_or_else(missing)?;
+    let wanted: Vec<&JobRow> =
+        view.jobs.iter().filter(|row| job.as_ref().is_none_or(|job| row.key == *job)).collect();
+    if job.is_some() && wanted.is_empty() {
+        return Err(missing());
+    }
+    if options.json {
+        let jobs: Vec<_> = wanted.iter().map(|job| job_json(job, &view.outcomes)).collect();
+        let orphans: Vec<_> = view.orphans.iter().map(row_json).collect();
+        let head = view.head.as_ref().map(row_json);
+        output::json(&json!({ "parent": parent, "head": head, "jobs": jobs, "orphans": orphans }));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let (Some(_), [job]) = (&job, wanted.as_slice()) {
+        print_job(job, &view.outcomes);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let now_ms = connection.ports.now_ms();
+    let mut rows = table(&["job", "status", "attempt", "where it lies, or what it waits for"]);
+    for job in &wanted {
+        rows.add_row(vec![
+            job.key.member.to_string(),
+            job.status.to_string(),
+            job.attempt.to_string(),
+            waits_for(job, &view.outcomes, now_ms),
+        ]);
+    }
+    println!("{parent}\n{rows}");
+    if !view.orphans.is_empty() {
+        println!("{} accepted task(s) were given up; --json lists them.", view.orphans.len());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn at_most(count: usize) -> String {
+    if count >= COUNT_LIMIT { format!("{COUNT_LIMIT} or more") } else { count.to_string() }
+}
+
+pub(crate) async fn lanes(options: &Options) -> Result<ExitCode, Failure> {
+    let connection = connect(&options.data).await?;
+    let ports = &connection.ports;
+    let mut rows = table(&["lane", "in use", "capacity", "ready", "later", "held", "paused"]);
+    let mut values = Vec::new();
+    for lane in ports.lanes().await? {
+        let slots = ports.slots(&lane.key).await?;
+        let keys: Vec<JobKey> = slots.iter().filter_map(|slot| slot.job.clone()).collect();
+        let mut jobs = Vec::new();
+        for keys in keys.chunks(100) {
+            jobs.extend(ports.jobs(keys).await?);
+        }
+        let in_use = slots.iter().filter(|slot| {
+            let job = jobs.iter().find(|job| slot.job.as_ref() == Some(&job.key));
+            job.is_some_and(|job| job.status.fills_slot() && job.token == slot.token)
+        });
+        let in_use = in_use.count();
+        let mut waiting = Vec::new();
+        for partition in ["READY", "LATER", "HELD"] {
+            waiting.push(ports.store.count(&format!("{partition}#{}", lane.key), COUNT_LIMIT).await?);
+        }
+        let [ready, later, held] = waiting.try_into().unwrap_or_default();
+        let until = lane.paused_until_ms.filter(|until| *until > ports.now_ms());
+        let paused = if lane.paused {
+            "by hand".to_owned()
+        } else {
+            until.map(|ms| format!("until {}", time(ms))).unwrap_or_default()
+        };
+        let reason = lane.pause_reason.clone().filter(|_| !paused.is_empty()).map(|why| format!(" ({why})"));
+        rows.add_row(vec![
+            lane.key.to_string(),
+            in_use.to_string(),
+            lane.capacity.to_string(),
+            at_most(ready),
+            at_most(later),
+            at_most(held),
+            format!("{paused}{}", reason.unwrap_or_default()),
+        ]);
+        values.push(json!({
+            "lane": lane.key, "in_use": in_use, "capacity": lane.capacity, "ready": ready, "later": later,
+            "held": held, "paused": lane.paused, "paused_until_ms": until,
+        }));
+    }
+    if options.json {
+        output::json(&json!({ "lanes": values }));
+    } else {
+        println!("{rows}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) async fn queues(options: &Options) -> Result<ExitCode, Failure> {
+    let connection = connect(&options.data).await?;
+    let mut rows = table(&["queue", "visible", "in flight", "delayed"]);
+    let mut values = Vec::new();
+    for spec in QUEUES {
+        let depth = connection.depth(spec.name).await?;
+        let [visible, in_flight, delayed] = depth;
+        rows.add_row(vec![
+            spec.name.to_owned(),
+            visible.to_string(),
+            in_flight.to_string(),
+            delayed.to_string(),
+        ]);
+        values.push(
+            json!({ "queue": spec.name, "visible": visible, "in_flight": in_flight, "delayed": delayed }),
+        );
+    }
+    if options.json {
+        output::json(&json!({ "queues": values }));
+    } else {
+        println!("{rows}");
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,36 @@
+//! Tables and times for people.
+
+use comfy_table::{ContentArrangement, Table, presets};
+use glassline_protocol::ids::Ms;
+
+/// An empty table with these headings.
+pub(crate) fn table(headings: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(headings.to_vec());
+    table
+}
+
+/// Prints JSON on a line of its own.
+pub(crate) fn json(value: &serde_json::Value) {
+    println!("{value}");
+}
+
+/// A time as people read it, UTC.
+pub(crate) fn time(ms: Ms) -> String {
+    i64::try_from(ms)
+        .ok()
+        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
+        .map(|time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
+        .unwrap_or_default()
+}
+
+/// A span of time as people read it.
+pub(crate) fn span(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..120_000 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
+        120_000..7_200_000 => format!("{} min", ms / 60_000),
+        _ => format!("{} h", ms / 3_600_000),
+    }
+}

@@ -1,0 +1,86 @@
+//! The lanes of a local stack, each an account at the sandbox provider.
+
+use glassline_protocol::ids::LaneName;
+use glassline_protocol::provider::Recovery;
+use glassline_protocol::row::LaneRow;
+use glassline_sandbox::AccountConfig;
+use serde::{Deserialize, Serialize};
+
+/// A lane, and the account that serves it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaneSetup {
+    /// Its name.
+    pub name: LaneName,
+    /// Jobs at once, 1 to 10,000.
+    pub capacity: u32,
+    /// What its provider offers after a lost submit answer, as `{"tier":"key","lifetime_ms":86400000}`.
+    pub recovery: Recovery,
+    /// The shortest render, in milliseconds.
+    #[serde(default = "short_ms")]
+    pub render_min_ms: u64,
+    /// The longest render, in milliseconds.
+    #[serde(default = "long_ms")]
+    pub render_max_ms: u64,
+    /// Starts per minute; no limit if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts_per_minute: Option<u32>,
+}
+
+const fn short_ms() -> u64 {
+    500
+}
+const fn long_ms() -> u64 {
+    1_500
+}
+
+/// The lanes of a stack that is told of none: `prism`, whose provider has idempotency keys, and the narrower `kiln`,
+/// whose provider can be asked for a reference.
+#[must_use]
+pub fn default_lanes() -> Vec<LaneSetup> {
+    let lane = |name: &str, capacity, recovery| {
+        let name = LaneName::new(name).ok()?;
+        Some(LaneSetup {
+            name,
+            capacity,
+            recovery,
+            render_min_ms: short_ms(),
+            render_max_ms: long_ms(),
+            starts_per_minute: None,
+        })
+    };
+    [
+        lane("prism", 4, Recovery::Key { lifetime_ms: 86_400_000 }),
+        lane("kiln", 2, Recovery::Lookup { settle_ms: 2_000 }),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+impl LaneSetup {
+    /// Its row.
+    #[must_use]
+    pub fn row(&self) -> LaneRow {
+        LaneRow { starts_per_minute: self.starts_per_minute, ..LaneRow::new(self.name.clone(), self.capacity) }
+    }
+
+    /// The key of its account. It opens a sandbox on this machine's loopback interface and nothing else.
+    #[must_use]
+    pub fn api_key(&self) -> String {
+        format!("sandbox-key-of-{}", self.name)
+    }
+
+    /// Its account at the sandbox.
+    #[must_use]
+    pub fn account(&self) -> AccountConfig {
+        AccountConfig {
+            idempotency_keys: matches!(self.recovery, Recovery::Key { .. }),
+            lookup: matches!(self.recovery, Recovery::Lookup { .. }),
+            callbacks: matches!(self.recovery, Recovery::Callback { .. }),
+            render_min_ms: self.render_min_ms,
+            render_max_ms: self.render_max_ms.max(self.render_min_ms),
+            ..AccountConfig::new(self.name.as_str(), self.api_key())
+        }
+    }
+}
