@@ -246,6 +246,7 @@ async fn a_killed_process_is_a_crash() {
         assert!(host.kill(idle));
         let next = pid_of(&invoke(&host, "worker", json!({})).await.unwrap());
         assert_ne!(idle, next);
+        until("the idle process is gone", || !is_running(idle)).await;
     }
     assert!(!host.kill(1), "not one of ours");
     assert_eq!(host.stats()["worker"].kills, 22);

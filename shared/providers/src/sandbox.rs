@@ -126,11 +126,9 @@ impl SandboxProvider {
             };
         }
         let problem = serde_json::from_slice::<Refused>(&answer.body).ok().map(|refused| refused.error);
-        let Some(problem) = problem.filter(|_| answer.status.is_client_error()) else {
+        let known = problem.as_ref().and_then(|problem| documented(answer.status, &problem.code));
+        let (Some(problem), Some((class, sentence))) = (problem, known) else {
             return self.unknown_submit("status", Some(answer.status));
-        };
-        let Some((class, sentence)) = documented(answer.status, &problem.code) else {
-            return self.unknown_submit("undocumented", Some(answer.status));
         };
         let retry_after = answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let retry_after_ms = retry_after.and_then(|value| text::retry_after_ms(value, epoch_ms()));

@@ -2,7 +2,8 @@
 //! faults at any port call.
 //!
 //! [`World`] holds the engines and drives the handlers message by message, as SQS and Lambda would. [`Faulty`] stands
-//! between a handler and its ports and loses a request, loses a reply or crashes the handler at the nth call.
+//! between a handler and its ports; a [`Plan`] says at which call a request or a reply is lost, the handler dies, or it
+//! stops at a [`Gate`] while others go on.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,8 +14,12 @@
 mod check;
 mod drive;
 mod faulty;
+mod plan;
+mod raw;
 mod world;
 
-pub use drive::Driven;
-pub use faulty::{Fault, Faulty, Plan};
-pub use world::{Lane, Ports, TestClock, World, WorldOptions, job_key, lane_name, post};
+pub use drive::{Driven, MINUTE_MS};
+pub use faulty::Faulty;
+pub use plan::{Fault, Gate, Plan, Spot};
+pub use raw::{Item, item_of, row_of};
+pub use world::{Lane, Ports, TABLE, TestClock, World, WorldOptions, job_key, lane_name, post};

@@ -225,7 +225,7 @@ impl Running {
                     return Progress::Ended(exited(request_id, status));
                 }
                 () = sleep_until(deadline) => {
-                    self.process.kill().await;
+                    // The environment's end, which follows, kills the process.
                     let timeout_ms = self.pool.spec.timeout_ms;
                     return Progress::Ended(InvokeError::Timeout { request_id: request_id.to_owned(), timeout_ms });
                 }

@@ -377,3 +377,46 @@ fn lost(request_id: String) -> InvokeError {
     let reason = "the environments ended before they took the invocation".to_owned();
     InvokeError::Exited { request_id, reason, code: None, signal: None }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long the next start must wait at most, in milliseconds.
+    fn pause_ms(pool: &Pool) -> u128 {
+        let not_before = pool.state().not_before;
+        not_before.map_or(0, |at| at.saturating_duration_since(Instant::now()).as_millis())
+    }
+
+    #[test]
+    fn pauses_double_up_to_their_bound_and_a_success_ends_them() {
+        let options =
+            HostOptions { init_backoff_ms: 100_000, init_backoff_max_ms: 350_000, ..HostOptions::default() };
+        let logs = Mutex::new(None);
+        let shared = Arc::new(Shared { options, logs, group: None, live: watch::Sender::new(0) });
+        let spec = FunctionSpec {
+            name: "worker".to_owned(),
+            program: "/bootstrap".into(),
+            args: Vec::new(),
+            env: Vec::new(),
+            timeout_ms: 1_000,
+            memory_mb: 128,
+            reserved_concurrency: None,
+            max_environments: 1,
+        };
+        let pool = Pool::new(spec, shared, &Arc::new(Semaphore::new(1)));
+        // In steps of 50 s, so that no slow machine changes them.
+        let mut steps = Vec::new();
+        for _ in 0..4 {
+            pool.init_failed();
+            steps.push(pause_ms(&pool).div_ceil(50_000));
+        }
+        assert_eq!(steps, [2, 4, 7, 7]);
+        pool.init_succeeded(Duration::from_millis(7));
+        assert_eq!(pause_ms(&pool), 0);
+        pool.init_failed();
+        assert_eq!(pause_ms(&pool).div_ceil(50_000), 2);
+        let stats = pool.stats();
+        assert_eq!((stats.init_failures, stats.init_ms.map(|init| init.median)), (5, Some(7)));
+    }
+}

@@ -225,6 +225,7 @@ async fn invoke(shared: &Shared, part: &Part<'_>, stop: &mut Stop) -> Option<Res
         }
         tokio::select! {
             () = sleep(pause) => {}
+            () = stopped(stop) => return None,
         }
         pause = (pause * 2).min(MAX_THROTTLE_PAUSE);
     }

@@ -118,6 +118,20 @@ async fn a_dropped_sandbox_answers_nobody() {
     }
 }
 
+#[tokio::test]
+async fn a_dropped_sandbox_ends_the_requests_that_it_is_at() {
+    let rule = FaultRule::next(FaultKind::SlowAnswerMs, 1).value(600_000);
+    let sandbox =
+        Sandbox::start(SandboxConfig { faults: vec![rule], ..SandboxConfig::default() }).await.unwrap();
+    let client = Client::new(&sandbox, "sandbox-key");
+    let post = tokio::spawn(async move { client.post_keyed("r1", &image("r1")).await.is_none() });
+    while sandbox.books().renders.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    drop(sandbox);
+    assert!(post.await.unwrap(), "closed without an answer");
+}
+
 struct Process(Child);
 
 impl Drop for Process {
@@ -191,6 +205,7 @@ async fn what_cannot_be_written_down_is_not_accepted() {
         assert!(ids.len() < 100, "the limit was never met");
     };
     assert_eq!(refused.refusal(), (500, "internal_error".into()));
+    assert!(std::fs::read(&books).unwrap().ends_with(b"\n"), "half a line would spoil the next one");
     assert_eq!(client.get("/books").await.json()["totals"]["accepted"], ids.len());
     drop(process);
     let (_process, url) = run(Command::new(PROGRAM), &file);

@@ -166,6 +166,8 @@ async fn answers_of_a_gateway_say_nothing_about_a_task() {
     for (status, body) in [
         ("404 Not Found", "<html>not found</html>".to_owned()),
         ("404 Not Found", refused("no_such_endpoint")),
+        ("409 Conflict", refused("busy")),
+        ("409 Conflict", String::new()),
         ("410 Gone", refused("not_found")),
         ("401 Unauthorized", refused("unauthorized")),
         ("429 Too Many Requests", refused("rate_limited")),
@@ -179,6 +181,18 @@ async fn answers_of_a_gateway_say_nothing_about_a_task() {
         assert_eq!(providers.find(&lane(), &reference("s1")).await, Find::Unknown, "{status} {body}");
         assert_eq!(providers.cancel(&lane(), &task("rnd_1")).await, Cancel::Unknown, "{status} {body}");
         assert_eq!(raw.posts(), 1, "a cancel isn't repeated either");
+    }
+}
+
+#[tokio::test]
+async fn a_task_id_that_no_address_can_hold_is_not_asked_for() {
+    for name in [".", ".."] {
+        let raw =
+            Raw::start(say("200 OK", "", &json!({"id": name, "status": "cancelled"}).to_string())).await;
+        let providers = providers(at(&raw.url, BY_LOOKUP));
+        assert_eq!(providers.status(&lane(), &task(name)).await, TaskState::Unknown);
+        assert_eq!(providers.cancel(&lane(), &task(name)).await, Cancel::Unknown);
+        assert_eq!(raw.connections(), 0, "it would be the address of something else");
     }
 }
 

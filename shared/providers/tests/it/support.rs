@@ -81,6 +81,8 @@ pub(crate) enum Then {
     Say(String),
     /// Answers with these bytes, announcing that the connection stays open, then closes it all the same.
     SayAndBreakOff(String),
+    /// Answers with these bytes and reads on, over the same connection.
+    SayAndStay(String),
     /// Closes.
     Close,
     /// Closes with a reset.
@@ -156,6 +158,10 @@ async fn serve(
                 let _ = stream.write_all(answer.as_bytes()).await;
                 let _ = stream.shutdown().await;
                 return;
+            }
+            Then::SayAndStay(answer) => {
+                let _ = stream.write_all(answer.as_bytes()).await;
+                bytes.clear();
             }
             Then::Close => return,
             Then::Reset => {

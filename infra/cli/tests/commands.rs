@@ -1,0 +1,76 @@
+//! The command as a person uses it.
+#![allow(missing_docs)]
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn glassline(data: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_glassline")).args(arguments).arg("--data").arg(data).output().unwrap()
+}
+
+fn last_json(output: &Output) -> Value {
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    serde_json::from_str(text.lines().last().unwrap_or_default()).unwrap_or_else(|error| {
+        panic!("{error}: {text}\n{}", String::from_utf8_lossy(&output.stderr));
+    })
+}
+
+#[test]
+fn the_demo_proves_that_each_shot_was_paid_for_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = glassline(&folder.path().join("data"), &["demo", "--json"]);
+    let report = last_json(&output);
+    assert!(output.status.success(), "{report}");
+    let jobs = report["jobs"].as_array().unwrap();
+    assert!(jobs.len() >= 12, "{report}");
+    for job in jobs {
+        assert_eq!(job["status"], "succeeded", "{job}");
+        assert_eq!(job["accepted_renders"], 1, "{job}");
+        assert_eq!(job["qa_messages"], 1, "{job}");
+        let file = std::fs::read(job["file"].as_str().unwrap()).unwrap();
+        assert!(file.len() > 1_000, "{job}");
+        assert_eq!(job["sha256"].as_str().unwrap().len(), 64, "{job}");
+    }
+    assert!(report["faults"]["drop_answer"].as_u64().unwrap() >= 2, "{report}");
+    assert_eq!(report["faults"]["kill_worker"], 1, "{report}");
+    assert!(report["operations_per_job"]["write_units"].as_f64().unwrap() >= 7.0, "{report}");
+    assert!(report["seconds"].as_f64().unwrap() > 1.0, "{report}");
+    // What it left behind can be looked at without a running stack.
+    let data = folder.path().join("data");
+    let posts = last_json(&glassline(&data, &["ls", "--json"]));
+    assert_eq!(posts["posts"].as_array().unwrap().len(), 4, "{posts}");
+    let key = jobs[0]["key"].as_str().unwrap();
+    let shown = last_json(&glassline(&data, &["show", key, "--json"]));
+    assert_eq!(shown["jobs"][0]["outcomes"][0]["verdict"], "stored", "{shown}");
+    assert!(shown["jobs"][0].get("token").is_none(), "{shown}");
+    let lanes = last_json(&glassline(&data, &["lanes", "--json"]));
+    assert!(lanes["lanes"].as_array().unwrap().iter().all(|lane| lane["in_use"] == 0), "{lanes}");
+    let queues = last_json(&glassline(&data, &["queues", "--json"]));
+    let qa = queues["queues"].as_array().unwrap().iter().find(|queue| queue["queue"] == "qa.fifo").unwrap();
+    assert_eq!(qa["visible"], jobs.len(), "{queues}");
+}
+
+fn says(output: &Output, sentence: &str) {
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "it must fail: {output:?}");
+    assert!(error.contains(sentence), "{error}");
+}
+
+#[test]
+fn what_is_wrong_is_said_in_one_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    says(&glassline(&data, &["ls"]), "there is no data in");
+    let file = folder.path().join("posts.json");
+    let file = file.to_str().unwrap();
+    says(&glassline(&data, &["submit", file]), "can't be read");
+    std::fs::write(file, "{\"id\": \"p1\",\n \"lane\": }").unwrap();
+    says(&glassline(&data, &["submit", file]), "line 2, column 10");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(file, r#"{"id":"p1","lane":"nowhere","shots":[{"id":"s1","prompt":"x"}]}"#).unwrap();
+    says(&glassline(&data, &["submit", file]), "there is no lane `nowhere`");
+    says(&glassline(&data, &["show", "POST#nothing"]), "there is no `POST#nothing`");
+    says(&glassline(&data, &["show", "no such/key"]), "is not valid");
+    says(&glassline(&data, &["function", "nothing"]), "there is no function `nothing`");
+}
