@@ -140,7 +140,11 @@ fn file_error(path: &Path) -> impl FnOnce(std::io::Error) -> StackError + use<'_
     move |source| StackError::File { path: path.to_owned(), source }
 }
 
-#[allow(clippy::expect_used, reason = "without randomness there is no secret; better no stack than a guessable one")]
+#[allow(
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "without randomness there is no secret; better no stack than a guessable one"
+)]
 fn fresh_secret() -> String {
     let mut bytes = [0u8; 32];
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");

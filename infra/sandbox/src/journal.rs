@@ -92,6 +92,15 @@ impl Journal {
         Ok((Self::File(file), books))
     }
 
+    /// Takes nothing any more and lets go of the file. Closing it alone isn't enough: a process being started at this
+    /// moment by another thread holds a copy of it, lock and all, until it has become its program.
+    pub(crate) fn close(&mut self) {
+        match std::mem::replace(self, Self::Closed) {
+            Self::File(file) => drop(file.unlock()),
+            Self::Nowhere | Self::Closed => {}
+        }
+    }
+
     /// Appends a line and hands it to the operating system.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
 //! Where the time comes from, so that tests can move it without sleeping.
+#![allow(clippy::disallowed_methods, reason = "this is the queue service's clock")]
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,5 @@
 //! Storing outputs: conditionally, atomically, and checked by reading.
+#![allow(clippy::disallowed_methods, reason = "the age of a file is wall-clock time")]
 
 use crate::config::{StoreConfig, VaultConfigError};
 use crate::location::Location;

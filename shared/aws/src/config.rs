@@ -59,7 +59,10 @@ pub enum ConfigError {
 }
 
 /// Reads variables; tests give their own.
-pub struct Env<'a>(Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'a>);
+pub struct Env<'a>(Box<Reader<'a>>);
+
+/// Gives a variable's value by its name.
+type Reader<'a> = dyn Fn(&str) -> Option<String> + Send + Sync + 'a;
 
 impl Env<'static> {
     /// The process's environment.

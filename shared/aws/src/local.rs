@@ -11,6 +11,7 @@ pub struct SystemLocal;
 /// Random lower-case hex digits, two per byte.
 #[allow(
     clippy::expect_used,
+    clippy::disallowed_methods,
     reason = "without randomness no token can be made; better no claim than a guessable one"
 )]
 fn random_hex<const BYTES: usize>() -> String {

@@ -51,6 +51,7 @@ fn delay_seconds(delay_ms: u64) -> i32 {
     i32::try_from(delay_ms.div_ceil(1000).min(MAX_DELAY_SECONDS)).unwrap_or(0)
 }
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "the SDK's error may grow; what is new is unknown")]
 /// Whether SQS answered, and with a refusal: then it does not have the message.
 fn refusal<E: ProvideErrorMetadata, R>(queue: Queue, error: &SdkError<E, R>) -> Sent {
     let code = error.code().unwrap_or("no answer");

@@ -1,4 +1,5 @@
 //! The providers of all lanes behind the one port.
+#![allow(clippy::disallowed_methods, reason = "a key may be given by the name of its variable")]
 
 use crate::client::Clients;
 use crate::config::{LaneConfig, ProvidersConfig, ProvidersError};

@@ -1,4 +1,5 @@
 //! The adapter for Glassline's own sandbox provider; its API and error codes are documented in `glassline-sandbox`.
+#![allow(clippy::disallowed_methods, reason = "an HTTP date in Retry-After is wall-clock time")]
 
 use crate::client::{Answer, Clients, NoAnswer, call};
 use crate::config::SandboxLane;

@@ -1,12 +1,18 @@
 //! Driving the handlers: deliver what the queues hold, tick the lanes, move the clock.
 
-use crate::faulty::{Faulty, Plan};
-use crate::world::World;
-use glassline_dispatch::{Look, looks, tick};
+use crate::faulty::Faulty;
+use crate::plan::Plan;
+use crate::world::{Ports, World};
+use glassline_dispatch::{Look, Ticked, looks, tick, tick_all};
 use glassline_protocol::ids::{LaneName, Ms};
 use glassline_protocol::message::Message;
-use glassline_protocol::ports::{Local as _, Store as _};
+use glassline_protocol::note::Note;
+use glassline_protocol::ports::Store as _;
+use glassline_protocol::row::Status;
 use glassline_protocol::settle::Fault as HandlerFault;
+
+/// A minute.
+pub const MINUTE_MS: u64 = 60_000;
 
 /// The queues in the order in which a step delivers them.
 const QUEUES: [&str; 6] = ["render", "finish", "rollback", "wake", "render-dlq", "finish-dlq"];
@@ -22,94 +28,111 @@ pub struct Driven {
     pub crashes: usize,
 }
 
+impl Driven {
+    /// How often a message came to this.
+    #[must_use]
+    pub fn count(&self, note: Note) -> usize {
+        self.notes.iter().filter(|noted| *noted == note.word()).count()
+    }
+}
+
+type Handled = Option<Result<String, HandlerFault>>;
+
 impl World {
     /// Handles one message as its queue's function would. `None`: the handler died.
-    pub async fn handle(&self, plan: &Plan, message: Message) -> Option<Result<String, HandlerFault>> {
-        let ports = &Faulty { inner: &self.ports, plan };
+    pub async fn handle(&self, plan: &Plan, message: Message) -> Handled {
         let (settings, secrets) = (&self.settings, &self.secrets);
-        let word = |note: glassline_protocol::note::Note| note.word().to_owned();
-        plan.run(async {
-            match message {
-                Message::Handoff(_) | Message::Check(_) => {
-                    glassline_worker::handle(ports, settings, secrets, message).await.map(word)
-                }
-                Message::Finish(_) => glassline_finisher::handle(ports, settings, message).await.map(word),
-                Message::Rollback(_) => glassline_rollback::handle(ports, settings, message).await.map(word),
-                Message::Wake(_) => self.wake(ports, message).await,
-                Message::Qa(_) => panic!("nobody here reads the QA queue"),
+        let note = match message {
+            Message::Handoff(_) | Message::Check(_) => {
+                let ports = Faulty::new(&self.ports, plan, "worker");
+                ports.run(glassline_worker::handle(&ports, settings, secrets, message)).await
             }
-        })
-        .await
+            Message::Finish(_) => {
+                let ports = Faulty::new(&self.ports, plan, "finisher");
+                ports.run(glassline_finisher::handle(&ports, settings, message)).await
+            }
+            Message::Rollback(_) => return self.handle_dead(plan, message).await,
+            Message::Wake(_) => {
+                let ports = Faulty::new(&self.ports, plan, "dispatch");
+                return ports.run(self.wake(&ports, message)).await;
+            }
+            Message::Qa(_) => panic!("nobody here reads the QA queue"),
+        };
+        Some(note?.map(|note| note.word().to_owned()))
     }
 
-    async fn wake(&self, ports: &Faulty<'_, crate::Ports>, wake: Message) -> Result<String, HandlerFault> {
+    async fn wake(&self, ports: &Faulty<'_, Ports>, wake: Message) -> Result<String, HandlerFault> {
         for (lane, look) in looks(vec![wake]) {
             tick(ports, &self.settings, &self.secrets, &lane, look, Ms::MAX).await?;
         }
         Ok("woken".into())
     }
 
-    /// Handles a message from a dead-letter queue. `None`: the handler died.
-    async fn handle_dead(&self, plan: &Plan, message: Message) -> Option<Result<String, HandlerFault>> {
-        let ports = &Faulty { inner: &self.ports, plan };
-        let handled = plan.run(glassline_rollback::handle(ports, &self.settings, message)).await?;
+    /// Handles a message from the rollback queue or a dead-letter queue. `None`: the handler died.
+    pub async fn handle_dead(&self, plan: &Plan, message: Message) -> Handled {
+        let ports = Faulty::new(&self.ports, plan, "rollback");
+        let handled = ports.run(glassline_rollback::handle(&ports, &self.settings, message)).await?;
         Some(handled.map(|note| note.word().to_owned()))
     }
 
     /// A full tick of every lane, as the schedule makes it.
     pub async fn tick(&self, plan: &Plan) {
-        let ports = &Faulty { inner: &self.ports, plan };
-        let until = Ms::MAX;
-        plan.run(async {
-            let _ = glassline_dispatch::tick_all(ports, &self.settings, &self.secrets, until).await;
-        })
-        .await;
+        let ports = Faulty::new(&self.ports, plan, "dispatch");
+        ports
+            .run(async {
+                let _ = tick_all(&ports, &self.settings, &self.secrets, Ms::MAX).await;
+            })
+            .await;
+    }
+
+    /// A full tick of one lane. `None`: the dispatcher died.
+    pub async fn tick_lane_with(&self, plan: &Plan, lane: &LaneName) -> Option<Ticked> {
+        let ports = Faulty::new(&self.ports, plan, "dispatch");
+        let ticked = tick(&ports, &self.settings, &self.secrets, lane, Look::Full, Ms::MAX);
+        ports.run(ticked).await.map(Result::unwrap)
     }
 
     /// A full tick of one lane, without faults.
-    pub async fn tick_lane(&self, lane: &LaneName) -> glassline_dispatch::Ticked {
-        tick(&self.ports, &self.settings, &self.secrets, lane, Look::Full, Ms::MAX).await.unwrap()
+    pub async fn tick_lane(&self, lane: &LaneName) -> Ticked {
+        self.tick_lane_with(&Plan::none(), lane).await.unwrap()
     }
 
     /// Delivers every visible message of every queue once; `copies` times each, as SQS may.
     pub async fn deliver(&self, plan: &Plan, copies: usize, driven: &mut Driven) -> bool {
         let mut any = false;
         for queue in QUEUES {
-            for received in self.engine.receive(queue, 10, 0, Some(1_000)).await.unwrap() {
-                any = true;
-                let Ok(message) = Message::from_body(&received.body) else {
-                    driven.given_back += 1;
-                    continue;
+            any |= self.deliver_from(queue, plan, copies, driven).await;
+        }
+        any
+    }
+
+    /// Delivers up to ten visible messages of a queue.
+    pub async fn deliver_from(&self, queue: &str, plan: &Plan, copies: usize, driven: &mut Driven) -> bool {
+        let received = self.engine.receive(queue, 10, 0, Some(1_000)).await.unwrap();
+        let any = !received.is_empty();
+        for received in received {
+            let Ok(message) = Message::from_body(&received.body) else {
+                driven.given_back += 1;
+                continue;
+            };
+            self.delivered.lock().unwrap().push(message.clone());
+            let mut handled = true;
+            for _ in 0..copies {
+                let outcome = if queue.ends_with("-dlq") {
+                    self.handle_dead(plan, message.clone()).await
+                } else {
+                    self.handle(plan, message.clone()).await
                 };
-                let mut handled = true;
-                for _ in 0..copies {
-                    let dead = queue.ends_with("-dlq");
-                    let outcome = if dead {
-                        self.handle_dead(plan, message.clone()).await
-                    } else {
-                        self.handle(plan, message.clone()).await
-                    };
-                    match outcome {
-                        Some(Ok(note)) => driven.notes.push(note),
-                        Some(Err(_)) => {
-                            driven.given_back += 1;
-                            handled = false;
-                        }
-                        None => {
-                            driven.crashes += 1;
-                            handled = false;
-                        }
-                    }
-                }
-                if handled {
-                    self.engine.delete(queue, &[received.receipt]).await.unwrap();
-                }
+                handled &= driven.enter(outcome);
+            }
+            if handled {
+                self.engine.delete(queue, &[received.receipt]).await.unwrap();
             }
         }
         any
     }
 
-    /// Delivers, ticks and moves the clock second by second until `done` or for `limit_ms`. Ticks once a minute.
+    /// Delivers, ticks and moves the clock until `done` or for `limit_ms`. Ticks once a minute.
     pub async fn drive_until(
         &self,
         plan: &Plan,
@@ -121,46 +144,73 @@ impl World {
         let end_ms = self.now_ms() + limit_ms;
         let mut next_tick_ms = self.now_ms();
         while self.now_ms() < end_ms {
+            let mut any = false;
             if self.now_ms() >= next_tick_ms {
                 self.tick(plan).await;
-                next_tick_ms = self.now_ms() + 60_000;
+                next_tick_ms = self.now_ms() + MINUTE_MS;
+                any = true;
             }
-            while self.deliver(plan, copies, &mut driven).await {}
-            if done(self).await {
+            while self.deliver(plan, copies, &mut driven).await {
+                any = true;
+            }
+            if any && done(self).await {
                 break;
             }
-            self.clock.manual.advance(self.step_ms(next_tick_ms).await);
+            self.clock.manual.advance(self.step_ms(plan, next_tick_ms).await);
         }
         driven
     }
 
-    /// How far to the next thing that can happen: a second while messages wait, else the next tick.
-    async fn step_ms(&self, next_tick_ms: Ms) -> u64 {
+    /// How far to the next thing that can happen.
+    async fn step_ms(&self, plan: &Plan, next_tick_ms: Ms) -> u64 {
+        let now_ms = self.now_ms();
+        let to_tick_ms = next_tick_ms.saturating_sub(now_ms).max(1);
+        let mut delayed = false;
         for queue in QUEUES {
             let depth = self.engine.depth(queue).await.unwrap();
-            if depth.visible + depth.in_flight + depth.delayed > 0 {
-                return 1_000;
+            if depth.visible + depth.in_flight > 0 {
+                // A message given back is visible again after a second.
+                return to_tick_ms.min(1_000);
             }
+            delayed |= depth.delayed > 0;
         }
-        next_tick_ms.saturating_sub(self.now_ms()).max(1)
+        match plan.next_arrival_ms(now_ms) {
+            Some(arrival_ms) => to_tick_ms.min(arrival_ms - now_ms),
+            None if delayed => to_tick_ms.min(1_000),
+            None => to_tick_ms,
+        }
     }
 
-    /// Drives until every job of these parents has ended or is held, for at most `limit_ms`.
+    /// Drives until every job of these posts has ended or is held, for at most `limit_ms`.
     pub async fn drive(&self, plan: &Plan, copies: usize, limit_ms: u64, posts: &[&str]) -> Driven {
         self.drive_until(plan, copies, limit_ms, async |world: &World| world.quiet(posts).await).await
     }
 
+    /// Drives until every job of these posts has ended, for at most `limit_ms`.
+    pub async fn drive_to_end(&self, plan: &Plan, limit_ms: u64, posts: &[&str]) -> Driven {
+        let ended = async |world: &World| {
+            for id in posts {
+                if world.jobs(id).await.iter().any(|job| !job.status.ended()) {
+                    return false;
+                }
+            }
+            true
+        };
+        self.drive_until(plan, 1, limit_ms, ended).await
+    }
+
+    /// Drives on for `for_ms`, whatever the jobs do: what is late comes, too.
+    pub async fn drive_on(&self, plan: &Plan, for_ms: u64) -> Driven {
+        self.drive_until(plan, 1, for_ms, async |_: &World| false).await
+    }
+
     /// Whether every job of these posts has ended, or is held.
     pub async fn quiet(&self, posts: &[&str]) -> bool {
-        use glassline_protocol::row::Status;
         for id in posts {
             for job in self.jobs(id).await {
-                let waits = match job.status {
-                    Status::Ready | Status::Claimed | Status::Rendering => true,
-                    Status::Held | Status::Succeeded | Status::Failed | Status::Cancelled => false,
-                };
-                if waits {
-                    return false;
+                match job.status {
+                    Status::Ready | Status::Claimed | Status::Rendering => return false,
+                    Status::Held | Status::Succeeded | Status::Failed | Status::Cancelled => {}
                 }
             }
         }
@@ -171,10 +221,24 @@ impl World {
     pub async fn lane_names(&self) -> Vec<LaneName> {
         self.ports.lanes().await.unwrap().into_iter().map(|lane| lane.key).collect()
     }
+}
 
-    /// Now, by the ports' clock.
-    #[must_use]
-    pub fn port_now_ms(&self) -> Ms {
-        self.ports.now_ms()
+impl Driven {
+    /// Enters what became of a message; whether it was handled.
+    fn enter(&mut self, handled: Handled) -> bool {
+        match handled {
+            Some(Ok(note)) => {
+                self.notes.push(note);
+                true
+            }
+            Some(Err(_)) => {
+                self.given_back += 1;
+                false
+            }
+            None => {
+                self.crashes += 1;
+                false
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Ports that do what a [`Plan`] says: lose a request or a reply, stop, or are where the handler dies.
 
+use crate::plan::Plan;
 use glassline_protocol::ids::{Attempt, JobKey, LaneName, Ms, Run, TaskId, Token};
 use glassline_protocol::ports::{
     Candidate, Created, Envelope, JobView, Local, NewRow, NotStarted, OutcomePut, Queues, Read, Sent, Store,
@@ -11,7 +12,6 @@ use glassline_protocol::provider::{
 use glassline_protocol::row::{JobRow, LaneRow, OrphanRow, OutcomeRow, SlotKey, SlotRow, SpecRow};
 use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition};
 use glassline_protocol::vault::{Saved, Vault};
-use crate::plan::Plan;
 use std::future::Future;
 use tokio::sync::Notify;
 

@@ -30,8 +30,10 @@ fn value(attribute: &AttributeValue) -> Value {
 /// A row as an item.
 pub fn item_of<R: Row>(row: &R) -> Item {
     let key = row.key().primary();
-    let mut item =
-        HashMap::from([("pk".to_owned(), AttributeValue::S(key.pk)), ("sk".into(), AttributeValue::S(key.sk))]);
+    let mut item = HashMap::from([
+        ("pk".to_owned(), AttributeValue::S(key.pk)),
+        ("sk".into(), AttributeValue::S(key.sk)),
+    ]);
     for field in R::Field::ALL {
         if let Some(value) = row.get(*field) {
             item.insert(field.name().to_owned(), attribute(value));

@@ -1,26 +1,31 @@
 //! The engines and the adapters of one test.
 
+use futures_util::FutureExt as _;
+use futures_util::future::Shared;
 use glassline_assets::{AllowedHost, AssetVault, Limits, StoreConfig, VaultConfig};
 use glassline_aws::dynamo::{DynamoStore, create_table};
 use glassline_aws::live::Live;
 use glassline_aws::sqs::SqsQueues;
 use glassline_protocol::ids::{JobKey, LaneName, Ms, Run, Token};
 use glassline_protocol::intake::{Post, create_lane, parse_posts, submit_post};
-use glassline_protocol::message::Queue;
+use glassline_protocol::message::{Message, Queue};
 use glassline_protocol::ports::{Local, Store};
 use glassline_protocol::provider::Recovery;
 use glassline_protocol::row::LaneRow;
 use glassline_protocol::settings::Settings;
 use glassline_protocol::sign::{Secret, Secrets};
 use glassline_providers::{LaneConfig, Providers, ProvidersConfig, SandboxLane};
-use glassline_sandbox::{AccountConfig, Sandbox, SandboxConfig};
+use glassline_sandbox::{AccountConfig, FaultRule, Sandbox, SandboxConfig};
 use glassline_sqs::{
     Clock as _, Engine, EngineOptions, ManualClock, QueueSettings, Redrive, queue_url, serve,
 };
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 
 /// Time and ids of a test: the clock moves when told, ids count up and differ between worlds' calls.
 #[derive(Clone, Debug)]
@@ -56,13 +61,62 @@ pub struct Lane {
     pub recovery: Recovery,
     /// How long a render takes, in milliseconds.
     pub render_ms: u64,
+    /// How long a render may take before it is cancelled, in milliseconds.
+    pub deadline_ms: u64,
+    /// How many renders its provider runs at once; one more is refused with 429.
+    pub max_concurrent: Option<u32>,
+    /// How long after a submit its provider's lookup finds it, in milliseconds.
+    pub lookup_delay_ms: u64,
+    /// How long an output is kept, in milliseconds.
+    pub output_lifetime_ms: u64,
+    /// How long one address of an output works, in milliseconds.
+    pub address_lifetime_ms: Option<u64>,
 }
 
 impl Lane {
     /// A lane whose provider takes a second.
     #[must_use]
     pub fn new(name: &'static str, capacity: u32, recovery: Recovery) -> Self {
-        Self { name, row: LaneRow::new(lane_name(name), capacity), recovery, render_ms: 1_000 }
+        Self {
+            name,
+            row: LaneRow::new(lane_name(name), capacity),
+            recovery,
+            render_ms: 1_000,
+            deadline_ms: 900_000,
+            max_concurrent: None,
+            lookup_delay_ms: 0,
+            output_lifetime_ms: 24 * 3_600_000,
+            address_lifetime_ms: None,
+        }
+    }
+
+    /// `keyed`: a lane whose provider takes idempotency keys, for an hour.
+    #[must_use]
+    pub fn keyed(capacity: u32) -> Self {
+        Self::new("keyed", capacity, Recovery::Key { lifetime_ms: 3_600_000 })
+    }
+
+    /// `looked`: a lane whose provider finds a render by our reference; a negative answer counts after a minute.
+    #[must_use]
+    pub fn looked(capacity: u32) -> Self {
+        Self::new("looked", capacity, Recovery::Lookup { settle_ms: 60_000 })
+    }
+
+    /// `blind`: a lane whose provider offers nothing after a lost submit.
+    #[must_use]
+    pub fn blind(capacity: u32) -> Self {
+        Self::new("blind", capacity, Recovery::None)
+    }
+
+    /// A lane by its name, of those three.
+    #[must_use]
+    pub fn named(name: &str, capacity: u32) -> Self {
+        match name {
+            "keyed" => Self::keyed(capacity),
+            "looked" => Self::looked(capacity),
+            "blind" => Self::blind(capacity),
+            other => panic!("no lane is called {other}"),
+        }
     }
 }
 
@@ -77,14 +131,15 @@ pub struct WorldOptions {
 
 impl Default for WorldOptions {
     fn default() -> Self {
-        Self {
-            lanes: vec![
-                Lane::new("keyed", 2, Recovery::Key { lifetime_ms: 3_600_000 }),
-                Lane::new("looked", 2, Recovery::Lookup { settle_ms: 60_000 }),
-                Lane::new("blind", 2, Recovery::None),
-            ],
-            settings: Settings::default(),
-        }
+        Self { lanes: vec![Lane::keyed(2), Lane::looked(2), Lane::blind(2)], settings: Settings::default() }
+    }
+}
+
+impl WorldOptions {
+    /// A world with one lane.
+    #[must_use]
+    pub fn one(lane: Lane) -> Self {
+        Self { lanes: vec![lane], settings: Settings::default() }
     }
 }
 
@@ -99,14 +154,29 @@ pub struct World {
     /// The queues.
     pub engine: Engine,
     /// The provider.
-    pub sandbox: Sandbox,
+    pub sandbox: Arc<Sandbox>,
     /// DynamoDB.
     pub db: dynoxide::Database,
     /// The clock.
     pub clock: TestClock,
     /// The raw DynamoDB client, for looking and for setting the scene.
     pub dynamo: aws_sdk_dynamodb::Client,
-    _storage: tempfile::TempDir,
+    /// Every message that was delivered, in order.
+    pub delivered: Mutex<Vec<Message>>,
+    lanes: Vec<Lane>,
+    outside: Outside,
+    _open: oneshot::Sender<()>,
+}
+
+/// What lies outside of Glassline, and the adapters to it. It takes long to set up, so worlds may share it one after the
+/// other, with posts of their own.
+#[derive(Clone)]
+struct Outside {
+    clock: TestClock,
+    sandbox: Arc<Sandbox>,
+    providers: Arc<Providers>,
+    vault: Arc<AssetVault>,
+    _storage: Arc<tempfile::TempDir>,
 }
 
 /// Name of the table.
@@ -145,7 +215,17 @@ const QUEUES: [(&str, Option<&str>, bool); 8] = [
     ("qa.fifo", None, true),
 ];
 
-async fn queues(clock: &TestClock) -> (Engine, BTreeMap<Queue, String>, String) {
+/// A listener on a free port, and when its server is to stop.
+async fn listen(stop: &Stop) -> (TcpListener, SocketAddr, impl Future<Output = ()> + Send + 'static) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let stop = stop.clone();
+    (listener, address, async move { stop.await })
+}
+
+type Stop = Shared<futures_util::future::BoxFuture<'static, ()>>;
+
+async fn queues(clock: &TestClock, stop: &Stop) -> (Engine, BTreeMap<Queue, String>, String) {
     let options = EngineOptions { clock: Arc::new(clock.manual.clone()), ..EngineOptions::default() };
     let engine = Engine::open_with(None, options).unwrap();
     for (name, dead_letters, fifo) in QUEUES {
@@ -153,9 +233,8 @@ async fn queues(clock: &TestClock) -> (Engine, BTreeMap<Queue, String>, String) 
         let settings = QueueSettings { visibility_ms: 30_000, fifo, redrive, ..QueueSettings::default() };
         engine.create_queue(name, settings).await.unwrap();
     }
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(serve(listener, engine.clone(), std::future::pending()));
+    let (listener, address, stop) = listen(stop).await;
+    tokio::spawn(serve(listener, engine.clone(), stop));
     let urls = Queue::ALL
         .iter()
         .map(|queue| {
@@ -170,15 +249,20 @@ fn credentials() -> aws_credential_types::Credentials {
     aws_credential_types::Credentials::new("test", "test", None, None, "test")
 }
 
-async fn database() -> (dynoxide::Database, aws_sdk_dynamodb::Client) {
+/// The SDK's own HTTP client, but for reading the system's certificates, which takes longer than many a test.
+fn http_client() -> aws_sdk_dynamodb::config::SharedHttpClient {
+    aws_smithy_http_client::Builder::new().build_http()
+}
+
+async fn database(stop: &Stop) -> (dynoxide::Database, aws_sdk_dynamodb::Client) {
     let db = dynoxide::Database::memory().unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(dynoxide::server::serve_with_shutdown(listener, db.clone(), std::future::pending()));
+    let (listener, address, stop) = listen(stop).await;
+    tokio::spawn(dynoxide::server::serve_with_shutdown(listener, db.clone(), stop));
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest())
         .region(aws_sdk_dynamodb::config::Region::new("us-east-1"))
         .credentials_provider(credentials())
+        .http_client(http_client())
         .endpoint_url(format!("http://{address}"))
         .build();
     let client = aws_sdk_dynamodb::Client::from_conf(config);
@@ -190,8 +274,12 @@ async fn provider(lanes: &[Lane], clock: &TestClock) -> (Sandbox, Providers) {
     let accounts = lanes.iter().map(|lane| AccountConfig {
         idempotency_keys: matches!(lane.recovery, Recovery::Key { .. }),
         lookup: matches!(lane.recovery, Recovery::Lookup { .. }),
+        lookup_delay_ms: lane.lookup_delay_ms,
         render_min_ms: lane.render_ms,
         render_max_ms: lane.render_ms,
+        max_concurrent: lane.max_concurrent,
+        output_lifetime_ms: lane.output_lifetime_ms,
+        address_lifetime_ms: lane.address_lifetime_ms,
         ..AccountConfig::new(lane.name, format!("key-of-{}", lane.name))
     });
     let manual = clock.manual.clone();
@@ -206,6 +294,7 @@ async fn provider(lanes: &[Lane], clock: &TestClock) -> (Sandbox, Providers) {
         let lane_config = SandboxLane {
             poll_ms: 1_000,
             submit_timeout_ms: 5_000,
+            deadline_ms: lane.deadline_ms,
             ..SandboxLane::new(sandbox.url(), key, lane.recovery)
         };
         (lane_name(lane.name), LaneConfig::Sandbox(lane_config))
@@ -230,54 +319,77 @@ fn vault(lanes: &[Lane], sandbox: &Sandbox, root: &std::path::Path) -> AssetVaul
     .unwrap()
 }
 
-impl World {
-    /// Sets up everything, with its lanes created.
-    pub async fn new(options: WorldOptions) -> Self {
+impl Outside {
+    async fn new(lanes: &[Lane]) -> Self {
         let clock = TestClock {
             manual: ManualClock::new(1_764_000_000_000),
             next: Arc::new(AtomicU64::new(0x1000_0000)),
         };
-        let (engine, urls, sqs_endpoint) = queues(&clock).await;
-        let (db, dynamo) = database().await;
-        let (sandbox, providers) = provider(&options.lanes, &clock).await;
+        let (sandbox, providers) = provider(lanes, &clock).await;
         let storage = tempfile::tempdir().unwrap();
-        let vault = vault(&options.lanes, &sandbox, storage.path());
+        let vault = vault(lanes, &sandbox, storage.path());
+        Self {
+            clock,
+            sandbox: Arc::new(sandbox),
+            providers: Arc::new(providers),
+            vault: Arc::new(vault),
+            _storage: Arc::new(storage),
+        }
+    }
+}
+
+impl World {
+    /// Sets up everything, with its lanes created.
+    pub async fn new(options: WorldOptions) -> Self {
+        let outside = Outside::new(&options.lanes).await;
+        Self::inside(outside, options).await
+    }
+
+    /// A world with a new table and new queues around the same provider, storage and clock.
+    pub async fn again(&self) -> Self {
+        let options = WorldOptions { lanes: self.lanes.clone(), settings: self.settings.clone() };
+        Self::inside(self.outside.clone(), options).await
+    }
+
+    async fn inside(outside: Outside, options: WorldOptions) -> Self {
+        let WorldOptions { lanes, settings } = options;
+        let (open, closed) = oneshot::channel::<()>();
+        let stop: Stop = async move { closed.await.unwrap_or_default() }.boxed().shared();
+        let (engine, urls, sqs_endpoint) = queues(&outside.clock, &stop).await;
+        let (db, dynamo) = database(&stop).await;
         let sqs = aws_sdk_sqs::Client::from_conf(
             aws_sdk_sqs::Config::builder()
                 .behavior_version(aws_sdk_sqs::config::BehaviorVersion::latest())
                 .region(aws_sdk_sqs::config::Region::new("us-east-1"))
                 .credentials_provider(credentials())
+                .http_client(http_client())
                 .endpoint_url(sqs_endpoint)
                 .build(),
         );
         let ports = Live {
             store: DynamoStore::new(dynamo.clone(), TABLE),
             queues: SqsQueues::new(sqs, urls),
-            provider: Arc::new(providers),
-            vault: Arc::new(vault),
-            local: clock.clone(),
+            provider: Arc::clone(&outside.providers),
+            vault: Arc::clone(&outside.vault),
+            local: outside.clock.clone(),
         };
-        for lane in &options.lanes {
+        for lane in &lanes {
             create_lane(&ports, lane.row.clone()).await.unwrap();
         }
-        let secrets = Secrets { current: Secret::new("a secret for tests only").unwrap(), previous: None };
         Self {
             ports,
-            settings: options.settings,
-            secrets,
+            settings,
+            secrets: Secrets { current: Secret::new("a secret for tests only").unwrap(), previous: None },
             engine,
-            sandbox,
+            sandbox: Arc::clone(&outside.sandbox),
             db,
-            clock,
+            clock: outside.clock.clone(),
             dynamo,
-            _storage: storage,
+            delivered: Mutex::default(),
+            lanes,
+            outside,
+            _open: open,
         }
-    }
-
-    /// A second set of ports on the same engines, as another process has it.
-    #[must_use]
-    pub fn another(&self) -> Ports {
-        self.ports.clone()
     }
 
     /// Now.
@@ -290,5 +402,10 @@ impl World {
     pub async fn submit(&self, post: &Post) {
         let lanes = self.ports.lanes().await.unwrap();
         submit_post(&self.ports, post, &lanes).await.unwrap();
+    }
+
+    /// What the provider does wrong from now on.
+    pub fn provider_faults(&self, rules: Vec<FaultRule>) {
+        self.sandbox.set_faults(rules).unwrap();
     }
 }

@@ -1,8 +1,8 @@
 //! One shot from ready to stored, registered and handed to QA; with every fault at every call on the way.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 use glassline_protocol::row::Status;
-use glassline_tests::{Fault, Plan, World, WorldOptions, job_key, post};
+use glassline_tests::{Fault, Lane, Plan, Spot, World, WorldOptions, job_key, post};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -22,13 +22,13 @@ async fn a_shot_is_rendered_stored_registered_and_handed_to_qa() {
 }
 
 /// Runs one shot through its life with `fault` at call `at`; `None` when its life has fewer calls.
-async fn life_with(lane: &str, at: usize, fault: Fault, copies: usize) -> Option<()> {
-    let world = World::new(WorldOptions::default()).await;
-    world.submit(&post("p1", lane, 1)).await;
-    let plan = Plan::at(at, fault);
-    let driven = world.drive(&plan, copies, 6 * HOUR_MS, &["p1"]).await;
+async fn life_with(world: &World, lane: &str, at: usize, fault: Fault, copies: usize) -> Option<()> {
+    let id = format!("{fault:?}-{at}");
+    world.submit(&post(&id, lane, 1)).await;
+    let plan = Plan::fault(Spot::number(at), fault);
+    let driven = world.drive(&plan, copies, 6 * HOUR_MS, &[&id]).await;
     let call = plan.fired()?;
-    let job = world.job(&job_key("p1", "s1")).await;
+    let job = world.job(&job_key(&id, "s1")).await;
     let about = format!("{fault:?} at call {at} ({call}): {job:?}\n{driven:?}\n{:?}", plan.log());
     // The intent is written and nobody knows whether it was submitted: from Start's answer to RecordTask's effect.
     let in_doubt = match (call, fault) {
@@ -51,9 +51,9 @@ async fn life_with(lane: &str, at: usize, fault: Fault, copies: usize) -> Option
         | Status::Failed
         | Status::Cancelled => panic!("not succeeded: {about}"),
     }
-    world.check(&["p1"], true).await;
+    world.check(&[&id], true).await;
     let held = job.status == Status::Held;
-    assert_eq!(world.accepted().values().sum::<usize>(), usize::from(submitted || !held), "{about}");
+    assert_eq!(world.renders_of(&job.key), usize::from(submitted || !held), "{about}");
     // A lookup that finds nothing proves that the attempt was lost before it was paid for; only that counts a failure.
     let lost = lane == "looked" && in_doubt && !submitted;
     assert_eq!((job.failures, job.attempt), if lost { (1, 2) } else { (0, job.attempt) }, "{about}");
@@ -61,10 +61,12 @@ async fn life_with(lane: &str, at: usize, fault: Fault, copies: usize) -> Option
 }
 
 async fn every_call_and_fault(lane: &str, copies: usize) {
+    let mut world = World::new(WorldOptions::one(Lane::named(lane, 2))).await;
     for fault in Fault::ALL {
         let mut at = 0;
-        while life_with(lane, at, fault, copies).await.is_some() {
+        while life_with(&world, lane, at, fault, copies).await.is_some() {
             at += 1;
+            world = world.again().await;
         }
         assert!(at > 20, "a life has more calls than {at}");
     }

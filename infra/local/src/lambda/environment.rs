@@ -1,6 +1,7 @@
 //! One execution environment: a process, its Runtime API, and the single task that owns both. Every event of the
 //! environment (a call of the API, the process's end, an invocation, the clock, a kill) meets in that task, so their
 //! order is one order.
+#![allow(clippy::disallowed_methods, reason = "the Runtime API's deadline is wall-clock time")]
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,4 +1,5 @@
 //! Identifiers in the shapes AWS gives them.
+#![allow(clippy::disallowed_methods, reason = "request ids and time stamps of the host are not the protocol's")]
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

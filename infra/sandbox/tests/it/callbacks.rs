@@ -1,9 +1,8 @@
-use crate::support::{Client, Received, image, next, receiver};
+use crate::support::{Client, Received, image, next, receiver, until};
 use glassline_sandbox::{
     AccountConfig, FaultKind, FaultRule, SIGNATURE_HEADER, Sandbox, SandboxConfig, TIMESTAMP_HEADER,
     sign_callback,
 };
-use serde_json::json;
 
 async fn sandbox(change: impl FnOnce(&mut AccountConfig)) -> (Sandbox, Client) {
     let mut account = AccountConfig::new("main", "key-main");
@@ -89,12 +88,22 @@ async fn without_callbacks_the_address_is_taken_and_never_called() {
     let (off, off_client) = sandbox(|account| account.callbacks = false).await;
     let (_on, on_client) = sandbox(|_| {}).await;
     let (url, mut received) = receiver(Vec::new()).await;
-    let id = submit(&off_client, "quiet", &url).await;
-    while off_client.render(&id).await["status"] != "succeeded" {
-        tokio::task::yield_now().await;
-    }
+    submit(&off_client, "quiet", &url).await;
+    until("the render ends", || off.books().totals.succeeded == 1).await;
     submit(&on_client, "loud", &url).await;
     assert_eq!(next(&mut received).await.json()["reference"], "loud");
     assert_eq!(off.books().of("quiet")[0].callbacks_sent, 0);
-    assert_eq!(json!(off.books().totals.succeeded), 1);
+}
+
+#[tokio::test]
+async fn a_cancelled_render_calls_back_once() {
+    let (sandbox, client) = sandbox(|_| {}).await;
+    let (url, mut received) = receiver(Vec::new()).await;
+    let id = submit(&client, "cancelled", &url).await;
+    assert_eq!(client.cancel(&id).await.status, 200);
+    assert_eq!(next(&mut received).await.json()["status"], "cancelled");
+    // This one ends after the other one would have.
+    submit(&client, "later", &url).await;
+    assert_eq!(next(&mut received).await.json()["reference"], "later");
+    assert_eq!(sandbox.books().of("cancelled")[0].callbacks_sent, 1);
 }

@@ -1,7 +1,6 @@
-use crate::support::{Client, image, start};
+use crate::support::{Client, image, start, until};
 use glassline_sandbox::{FaultKind, FaultRule, FaultsView, Sandbox};
 use serde_json::json;
-use std::time::Duration;
 
 fn set(sandbox: &Sandbox, rules: Vec<FaultRule>) {
     sandbox.set_faults(rules).unwrap();
@@ -72,9 +71,7 @@ async fn a_slow_answer_is_in_the_books_before_it_comes() {
     let client = std::sync::Arc::new(client);
     let poster = std::sync::Arc::clone(&client);
     let post = tokio::spawn(async move { poster.post_keyed("r1", &image("r1")).await.is_some() });
-    while sandbox.books().of("r1").is_empty() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until("r1 is in the books", || !sandbox.books().of("r1").is_empty()).await;
     assert!(!post.is_finished());
     assert_eq!(client.post_keyed("r1", &image("r1")).await.unwrap().status, 200, "others aren't held up");
     post.abort();

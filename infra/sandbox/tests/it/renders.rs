@@ -1,4 +1,4 @@
-use crate::support::{Client, image, start};
+use crate::support::{Client, image, start, until};
 use glassline_sandbox::{AccountConfig, ConfigError, RenderState, Sandbox, SandboxConfig, SandboxError};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -336,9 +336,7 @@ async fn the_hook_runs_after_the_books_and_before_the_answer() {
     let client = Arc::new(Client::new(&sandbox, "sandbox-key"));
     let poster = Arc::clone(&client);
     let post = tokio::spawn(async move { poster.submit("r1").await });
-    while seen.lock().unwrap().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("the hook is called", || !seen.lock().unwrap().is_empty()).await;
     let books = sandbox.books();
     assert_eq!(books.of("r1").len(), 1, "in the books while the hook runs");
     assert!(!post.is_finished(), "no answer while the hook runs");

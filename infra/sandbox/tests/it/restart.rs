@@ -1,10 +1,11 @@
-use crate::support::{Client, HandClock, image, next, receiver};
+use crate::support::{Client, HandClock, image, next, receiver, until};
 use glassline_sandbox::{
     FaultKind, FaultRule, JournalError, RenderState, Sandbox, SandboxConfig, SandboxError,
 };
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 fn config(folder: &Path, clock: &HandClock) -> SandboxConfig {
     let mut config =
@@ -55,7 +56,7 @@ async fn a_callback_still_owed_is_sent_after_a_restart_and_a_sent_one_is_not() {
     let mut first = config(folder.path(), &clock);
     (first.accounts[0].render_min_ms, first.accounts[0].render_max_ms) = (1, 600_000);
     first.accounts[0].callback_retries = 0;
-    // Two references whose times differ: with this seed one ends in the first run, the other much later.
+    // Ten minutes at most, by the clock of the test; the first run lasts for no time at all.
     let sandbox = Sandbox::start(first.clone()).await.unwrap();
     let client = Client::new(&sandbox, "sandbox-key");
     let post = async |client: &Client, reference: &str| {
@@ -69,9 +70,8 @@ async fn a_callback_still_owed_is_sent_after_a_restart_and_a_sent_one_is_not() {
     assert_eq!(next(&mut received).await.json()["status"], "cancelled");
     // The line that says so is written once the answer is in.
     let file = folder.path().join("books.jsonl");
-    while !std::fs::read_to_string(&file).unwrap().contains("\"called\"") {
-        tokio::task::yield_now().await;
-    }
+    let text = || std::fs::read_to_string(&file).unwrap();
+    until("the callback is written down", || text().contains("\"called\"")).await;
     drop(sandbox);
     clock.forward(600_000);
     let sandbox = Sandbox::start(first).await.unwrap();
@@ -125,11 +125,10 @@ async fn a_dropped_sandbox_ends_the_requests_that_it_is_at() {
         Sandbox::start(SandboxConfig { faults: vec![rule], ..SandboxConfig::default() }).await.unwrap();
     let client = Client::new(&sandbox, "sandbox-key");
     let post = tokio::spawn(async move { client.post_keyed("r1", &image("r1")).await.is_none() });
-    while sandbox.books().renders.is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until("r1 is in the books", || !sandbox.books().renders.is_empty()).await;
     drop(sandbox);
-    assert!(post.await.unwrap(), "closed without an answer");
+    let ended = tokio::time::timeout(Duration::from_secs(30), post).await.expect("the end of the request");
+    assert!(ended.unwrap(), "closed without an answer");
 }
 
 struct Process(Child);

@@ -201,3 +201,13 @@ pub(crate) async fn receiver(statuses: Vec<u16>) -> (String, mpsc::UnboundedRece
 pub(crate) async fn next(received: &mut mpsc::UnboundedReceiver<Received>) -> Received {
     tokio::time::timeout(Duration::from_secs(20), received.recv()).await.expect("a callback").unwrap()
 }
+
+/// Waits until something is so; fails if it never is.
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let waiting = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), waiting).await.unwrap_or_else(|_| panic!("never: {what}"));
+}

@@ -1,4 +1,8 @@
 //! Puts of rows that must not exist yet.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the store's adapter: the one place that writes the table"
+)]
 
 use super::DynamoStore;
 use super::item::{from_item, to_item};

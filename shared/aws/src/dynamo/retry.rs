@@ -24,6 +24,7 @@ const BUSY: [&str; 7] = [
     "Throttling",
 ];
 
+#[allow(clippy::wildcard_enum_match_arm, reason = "the SDK's error may grow; what is new is unknown")]
 pub(super) fn trouble<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> Trouble {
     match error {
         SdkError::ServiceError(service) => match service.err().code() {
@@ -32,7 +33,7 @@ pub(super) fn trouble<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> Tro
             Some(_) => Trouble::Broken,
         },
         SdkError::ConstructionFailure(_) => Trouble::Broken,
-        // Sent or perhaps sent: a timeout, a reset, an answer that can't be read.
+        // Sent or perhaps sent: a timeout, a reset, an answer that can't be read, and whatever the SDK adds.
         _ => Trouble::Unknown,
     }
 }

@@ -104,9 +104,12 @@ async fn a_real_callback_of_the_sandbox_is_believed() {
     (config.polled, config.callback_url) = (false, Some(format!("{}/hook", raw.url)));
     let told = providers(config).submit(&lane(), &request(), &reference("s1")).await;
     let Submit::Accepted(task) = told else { panic!("{told:?}") };
-    while raw.last().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    let waiting = async {
+        while raw.last().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), waiting).await.expect("a callback");
     let sent = raw.last();
     let (head, body) = sent.split_once("\r\n\r\n").unwrap();
     let mut headers = HeaderMap::new();
