@@ -1,6 +1,6 @@
 //! The function on Lambda: wakes from the queue, full ticks from the schedule.
 
-use crate::{looks, tick, tick_all};
+use crate::{answer, looks, tick_all};
 use glassline_aws::config::{Clients, Env};
 use glassline_aws::lambda::{self, StartError, handle_groups, records};
 use glassline_aws::live::Live;
@@ -59,7 +59,7 @@ async fn handle(state: &'static State, event: LambdaEvent<Value>) -> Result<Valu
     };
     handle_groups("dispatch", records, lane, |lane, wakes| async move {
         let Some(look) = looks(wakes).remove(&lane) else { return Ok(()) };
-        let ticked = tick(ports, settings, secrets, &lane, look, until_ms).await?;
+        let ticked = answer(ports, settings, secrets, &lane, look, until_ms).await?;
         tracing::info!(event = "ticked", function = "dispatch", lane = %lane, what = ?ticked);
         Ok(())
     })

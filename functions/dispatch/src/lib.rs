@@ -4,6 +4,7 @@
 pub mod bootstrap;
 mod claim;
 mod handoff;
+mod open;
 mod tick;
 
 use glassline_protocol::ids::{LaneName, Ms};
@@ -14,6 +15,7 @@ use glassline_protocol::settle::Fault;
 use glassline_protocol::sign::Secrets;
 use std::collections::BTreeMap;
 
+pub use open::{Opened, draw, open_episodes};
 pub use tick::tick;
 
 /// What dispatch needs of the world.
@@ -61,10 +63,42 @@ pub fn looks(wakes: Vec<Message>) -> BTreeMap<LaneName, Look> {
     looks
 }
 
-/// A full tick of every lane, one after the other; a lane that fails doesn't keep the others waiting.
+/// Opens episodes of every series, one after the other; one that fails doesn't keep the others waiting.
 ///
 /// # Errors
-/// The first lane's [`Fault`], after all were tried.
+/// The first [`Fault`], after all were tried.
+pub async fn open_all<P: Ports>(ports: &P, settings: &Settings) -> Result<(), Fault> {
+    let mut fault = None;
+    for series in ports.all_series().await? {
+        if let Err(error) = open_episodes(ports, settings, &series).await {
+            fault = fault.or(Some(error));
+        }
+    }
+    fault.map_or(Ok(()), Err)
+}
+
+/// Answers the wakes of one lane. One without a slot comes after intake, so there may be stories to open, too.
+///
+/// # Errors
+/// [`Fault`] when the lane can't be read or written now.
+pub async fn answer<P: Ports>(
+    ports: &P,
+    settings: &Settings,
+    secrets: &Secrets,
+    lane: &LaneName,
+    look: Look,
+    until_ms: Ms,
+) -> Result<Ticked, Fault> {
+    let opened = if look == Look::Full { open_all(ports, settings).await } else { Ok(()) };
+    let ticked = tick(ports, settings, secrets, lane, look, until_ms).await?;
+    opened.map(|()| ticked)
+}
+
+/// A full tick: episodes of every series, then every lane, one after the other; one that fails doesn't keep the others
+/// waiting.
+///
+/// # Errors
+/// The first [`Fault`], after all were tried.
 pub async fn tick_all<P: Ports>(
     ports: &P,
     settings: &Settings,
@@ -72,7 +106,8 @@ pub async fn tick_all<P: Ports>(
     until_ms: Ms,
 ) -> Result<BTreeMap<LaneName, Ticked>, Fault> {
     let mut ticked = BTreeMap::new();
-    let mut fault = None;
+    // Before the lanes: the frames of an episode opened now can be claimed by this very tick.
+    let mut fault = open_all(ports, settings).await.err();
     for lane in ports.lanes().await? {
         match tick(ports, settings, secrets, &lane.key, Look::Full, until_ms).await {
             Ok(done) => {

@@ -39,7 +39,8 @@ pub(crate) enum Command {
         #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
         tick_seconds: u64,
     },
-    /// Submit posts from a file: a JSON object, an array, or one object a line; `-` reads standard input.
+    /// Submit posts and stories from a file: a JSON object, an array, or one object a line; stories also as CSV; `-` reads
+    /// JSON from standard input.
     Submit {
         /// The file.
         file: PathBuf,
@@ -53,13 +54,31 @@ pub(crate) enum Command {
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: usize,
     },
-    /// Show a post or a job: POST_ID, POST#id, or POST#id/SHOT#id.
+    /// Show a post, an episode or a job: POST_ID, POST#id, POST#id/SHOT#id, EPISODE#series#000001, with /FRAME#1.
     Show {
-        /// The post or job.
+        /// The post, episode or job.
         key: String,
     },
     /// Show the lanes: slots in use, what waits, what is held.
     Lanes,
+    /// List the series, or add one.
+    Series {
+        #[command(subcommand)]
+        add: Option<SeriesCommand>,
+    },
+    /// List episodes, newest first.
+    Episodes {
+        /// Only of this series.
+        series: Option<String>,
+        /// Most episodes to list of each series.
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: u32,
+    },
+    /// Ask again for the frames of a failed episode that did not succeed.
+    Reopen {
+        /// The episode: EPISODE#series#000001.
+        episode: String,
+    },
     /// Show the queues.
     Queues,
     /// Start as a function of the stack; the local Lambda host does this.
@@ -67,5 +86,27 @@ pub(crate) enum Command {
     Function {
         /// dispatch, worker, finisher or rollback.
         name: String,
+    },
+}
+
+/// What to do with series.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SeriesCommand {
+    /// Add a series.
+    Add {
+        /// Its name.
+        name: String,
+        /// The lane that renders its frames.
+        #[arg(long)]
+        lane: String,
+        /// Priority of its frames, 0 to 1000.
+        #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(0..=1000))]
+        priority: u32,
+        /// Most episodes that may be open at once.
+        #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        open: u32,
+        /// JSON file with four prompts, each with {premise} where a story's premise goes.
+        #[arg(long, value_name = "FILE")]
+        template: Option<PathBuf>,
     },
 }

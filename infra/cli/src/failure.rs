@@ -25,6 +25,7 @@ from_errors!(
     glassline_protocol::ids::BadName,
     glassline_protocol::intake::BadPost,
     glassline_protocol::intake::SubmitError,
+    glassline_protocol::steps::CantReopen,
     glassline_assets::VaultConfigError,
     glassline_sqs::SqsError,
 );

@@ -90,9 +90,9 @@ fn parse_key(key: &str) -> Result<(ParentKey, Option<JobKey>), Failure> {
 }
 
 /// A row as JSON, all but its token: a token is the right to write.
-fn row_json<R: glassline_protocol::row::Row>(row: &R) -> Map<String, serde_json::Value> {
+pub(crate) fn row_json<R: glassline_protocol::row::Row>(row: &R) -> Map<String, serde_json::Value> {
     use glassline_protocol::row::Field as _;
-    let fields = R::Field::ALL.iter().filter(|field| !matches!(field.name(), "token" | "run"));
+    let fields = R::Field::ALL.iter().filter(|field| !matches!(field.name(), "token" | "run" | "owner"));
     let pairs = fields.filter_map(|field| {
         let value = match row.get(*field)? {
             Value::Text(text) => text.into(),
@@ -117,7 +117,7 @@ fn job_json(job: &JobRow, outcomes: &[OutcomeRow]) -> serde_json::Value {
 }
 
 /// What a job waits for, or how it ended, in a few words.
-fn waits_for(job: &JobRow, outcomes: &[OutcomeRow], now_ms: u64) -> String {
+pub(crate) fn waits_for(job: &JobRow, outcomes: &[OutcomeRow], now_ms: u64) -> String {
     let age = |since: Option<u64>| since.map(|ms| span(now_ms.saturating_sub(ms))).unwrap_or_default();
     let error = job.error.clone().unwrap_or_default();
     match job.status {
@@ -169,7 +169,7 @@ pub(crate) async fn show(options: &Options, key: &str) -> Result<ExitCode, Failu
     if options.json {
         let jobs: Vec<_> = wanted.iter().map(|job| job_json(job, &view.outcomes)).collect();
         let orphans: Vec<_> = view.orphans.iter().map(row_json).collect();
-        let head = view.head.as_ref().map(row_json);
+        let head = view.head.as_ref().map(row_json).or_else(|| view.episode.as_ref().map(row_json));
         output::json(&json!({ "parent": parent, "head": head, "jobs": jobs, "orphans": orphans }));
         return Ok(ExitCode::SUCCESS);
     }
@@ -187,7 +187,11 @@ pub(crate) async fn show(options: &Options, key: &str) -> Result<ExitCode, Failu
             waits_for(job, &view.outcomes, now_ms),
         ]);
     }
-    println!("{parent}\n{rows}");
+    match &view.episode {
+        Some(head) => println!("{}", crate::episodes::title(head)),
+        None => println!("{parent}"),
+    }
+    println!("{rows}");
     if !view.orphans.is_empty() {
         println!("{} accepted task(s) were given up; --json lists them.", view.orphans.len());
     }

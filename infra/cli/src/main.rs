@@ -3,6 +3,7 @@
 mod args;
 mod connect;
 mod demo;
+mod episodes;
 mod failure;
 mod functions;
 mod local;
@@ -45,6 +46,9 @@ async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Ls { limit } => look::posts(&options, limit).await,
         Command::Show { key } => look::show(&options, &key).await,
         Command::Lanes => look::lanes(&options).await,
+        Command::Series { add } => episodes::series(&options, add).await,
+        Command::Episodes { series, limit } => episodes::list(&options, series.as_deref(), limit).await,
+        Command::Reopen { episode } => episodes::reopen_one(&options, &episode).await,
         Command::Queues => look::queues(&options).await,
         Command::Function { name } => Ok(functions::run(&name)),
     }

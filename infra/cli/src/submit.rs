@@ -5,8 +5,12 @@ use crate::connect::{Connection, connect};
 use crate::failure::Failure;
 use crate::{local, output};
 use glassline_protocol::ids::ParentKey;
-use glassline_protocol::intake::{BadPost, Post, Submitted, parse_posts, submit_post};
+use glassline_protocol::intake::{
+    BadPost, Submission, Submitted, parse_stories_csv, parse_submissions, submit_post, submit_story,
+    wake_series,
+};
 use glassline_protocol::ports::Store as _;
+use glassline_protocol::row::LaneRow;
 use serde_json::json;
 use std::io::Read as _;
 use std::path::Path;
@@ -43,42 +47,66 @@ struct Line {
 
 async fn one(
     connection: &Connection,
-    lanes: &[glassline_protocol::row::LaneRow],
-    post: Result<Post, BadPost>,
-) -> (Line, Option<ParentKey>) {
-    let post = match post {
-        Ok(post) => post,
+    lanes: &[LaneRow],
+    submission: Result<Submission, BadPost>,
+) -> (Line, Option<Submission>) {
+    let submission = match submission {
+        Ok(submission) => submission,
         Err(bad) => return (Line { id: String::new(), what: bad.to_string(), good: false }, None),
     };
-    let id = post.id.to_string();
-    match submit_post(&connection.ports, &post, lanes).await {
-        Ok(submitted) => {
-            let what = match submitted {
-                Submitted::New(jobs) => format!("submitted, {jobs} jobs"),
-                Submitted::Already(0) => "was there already, the same".into(),
-                Submitted::Already(jobs) => format!("was there already; {jobs} missing jobs added"),
-            };
-            (Line { id, what, good: true }, Some(ParentKey::Post(post.id)))
+    let ports = &connection.ports;
+    let (id, kind, submitted) = match &submission {
+        Submission::Post(post) => (post.id.to_string(), "jobs", submit_post(ports, post, lanes).await),
+        Submission::Story(story) => {
+            (story.story_key().to_string(), "story", submit_story(ports, story, lanes).await)
         }
-        Err(error) => (Line { id, what: error.to_string(), good: false }, None),
+    };
+    let (what, good) = match submitted {
+        Ok(Submitted::New(count)) => (format!("submitted, {count} {kind}"), true),
+        Ok(Submitted::Already(0)) => ("was there already, the same".to_owned(), true),
+        Ok(Submitted::Already(count)) => (format!("was there already; {count} missing {kind} added"), true),
+        Err(error) => (error.to_string(), false),
+    };
+    (Line { id, what, good }, good.then_some(submission))
+}
+
+/// Wakes the series of new stories, each once.
+async fn wake(connection: &Connection, taken: &[Submission]) {
+    let mut series = std::collections::BTreeSet::new();
+    for submission in taken {
+        if let Submission::Story(story) = submission {
+            series.insert(story.series.clone());
+        }
+    }
+    for name in series {
+        wake_series(&connection.ports, &name).await;
     }
 }
 
+fn parse(file: &Path, text: &str) -> Result<Vec<Result<Submission, BadPost>>, BadPost> {
+    if file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv")) {
+        let stories = parse_stories_csv(text)?;
+        return Ok(stories.into_iter().map(|story| story.map(Submission::Story)).collect());
+    }
+    parse_submissions(text)
+}
+
 pub(crate) async fn run(options: &Options, file: &Path, wait: bool) -> Result<ExitCode, Failure> {
-    let posts = parse_posts(&read(file)?)?;
+    let submissions = parse(file, &read(file)?)?;
     let connection = connect(&options.data).await?;
     let lanes = connection.ports.lanes().await?;
-    let (mut lines, mut parents) = (Vec::new(), Vec::new());
-    for post in posts {
-        let (line, parent) = one(&connection, &lanes, post).await;
+    let (mut lines, mut taken) = (Vec::new(), Vec::new());
+    for submission in submissions {
+        let (line, submission) = one(&connection, &lanes, submission).await;
         lines.push(line);
-        parents.extend(parent);
+        taken.extend(submission);
     }
+    wake(&connection, &taken).await;
     let bad = lines.iter().filter(|line| !line.good).count();
     if options.json {
         let posts: Vec<_> =
             lines.iter().map(|line| json!({"id": line.id, "ok": line.good, "what": line.what})).collect();
-        output::json(&json!({ "posts": posts }));
+        output::json(&json!({ "submitted": posts }));
     } else {
         for line in &lines {
             let id = if line.id.is_empty() { String::new() } else { format!("{}: ", line.id) };
@@ -96,10 +124,14 @@ pub(crate) async fn run(options: &Options, file: &Path, wait: bool) -> Result<Ex
             }
         }
     }
-    if !connection.running && !parents.is_empty() {
+    if !connection.running && !taken.is_empty() {
         eprintln!("No stack is running on {}: `glassline local` renders them.", options.data.display());
     } else if wait {
-        local::wait_for(&connection.ports, &parents).await?;
+        let parents = taken.iter().filter_map(|submission| match submission {
+            Submission::Post(post) => Some(ParentKey::Post(post.id.clone())),
+            Submission::Story(_) => None,
+        });
+        local::wait_for(&connection.ports, &parents.collect::<Vec<_>>()).await?;
     }
     Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

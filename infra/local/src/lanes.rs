@@ -1,6 +1,7 @@
 //! The lanes of a local stack, each an account at the sandbox provider.
 
-use glassline_protocol::ids::LaneName;
+use glassline_protocol::ids::{Id, LaneName};
+use glassline_protocol::intake::NewSeries;
 use glassline_protocol::provider::Recovery;
 use glassline_protocol::row::LaneRow;
 use glassline_sandbox::AccountConfig;
@@ -56,6 +57,19 @@ pub fn default_lanes() -> Vec<LaneSetup> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// The series of a stack that is told of none: `main`, rendered by the first lane, two episodes at a time.
+#[must_use]
+pub fn default_series(lanes: &[LaneSetup]) -> Vec<NewSeries> {
+    let series = Id::new("main").ok().zip(lanes.first()).map(|(name, lane)| NewSeries {
+        name,
+        lane: lane.name.clone(),
+        priority: 600,
+        open_limit: 2,
+        template: None,
+    });
+    series.into_iter().collect()
 }
 
 impl LaneSetup {

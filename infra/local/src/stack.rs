@@ -1,7 +1,7 @@
 //! The whole stack in one process: stores, sandbox provider, functions as child processes, mappings and schedule.
 
 use crate::lambda::{FunctionSpec, Host, HostError, HostOptions};
-use crate::lanes::LaneSetup;
+use crate::lanes::{LaneSetup, default_series};
 use crate::logs::Logs;
 use crate::mapping::{Mapping, MappingError, MappingHandle, spawn};
 use crate::schedule::{Rate, Schedule, ScheduleSpec};
@@ -9,7 +9,7 @@ use crate::stores::{Stores, StoresError, TABLE};
 use glassline_aws::config::{self, queue_variable};
 use glassline_aws::live::Live;
 use glassline_aws::local::SystemLocal;
-use glassline_protocol::intake::{SubmitError, create_lane};
+use glassline_protocol::intake::{SubmitError, create_lane, create_series};
 use glassline_protocol::settings::Settings;
 use glassline_sandbox::{AcceptHook, FaultRule, Sandbox, SandboxConfig, SandboxError};
 use serde_json::{Value, json};
@@ -95,8 +95,8 @@ pub enum StackError {
     /// A mapping.
     #[error(transparent)]
     Mapping(#[from] MappingError),
-    /// A lane.
-    #[error("a lane can't be created: {0}")]
+    /// A lane or series.
+    #[error("a lane or series can't be created: {0}")]
     Lane(#[from] SubmitError),
     /// A file of the data folder.
     #[error("{} can't be written: {source}", path.display())]
@@ -301,6 +301,9 @@ impl Stack {
         };
         for lane in &config.lanes {
             create_lane(&ports, lane.row()).await?;
+        }
+        for series in default_series(&config.lanes) {
+            create_series(&ports, series).await?;
         }
         let env = environment(&config, &stores, &sandbox, handoff_secret(&folder)?, &storage);
         let logs = Logs::new(Some(log_folder));

@@ -6,14 +6,17 @@ use crate::meter::Used;
 use crate::sqs::SqsQueues;
 use glassline_protocol::ids::{Attempt, JobKey, LaneName, Ms, Run, TaskId, Token};
 use glassline_protocol::ports::{
-    Candidate, Created, Envelope, JobView, Local, NewRow, NotStarted, OutcomePut, Queues, Read, Sent, Store,
-    Written,
+    Candidate, Created, Envelope, EpisodeView, JobView, Local, NewRow, NotStarted, OutcomePut, Part, Queues,
+    Read, Sent, Store, Transacted, Written,
 };
 use glassline_protocol::provider::{
     Cancel, Capabilities, Find, Media, Output, Provider, Reference, RenderRequest, Submit, TaskState,
 };
-use glassline_protocol::row::{JobRow, LaneRow, OrphanRow, OutcomeRow, SlotKey, SlotRow, SpecRow};
-use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition};
+use glassline_protocol::row::{
+    EpisodeKey, JobRow, LaneRow, OrphanRow, OutcomeRow, SeriesKey, SeriesRow, SlotKey, SlotRow, SpecRow,
+    StoryKey, StoryRow, StorySpecRow,
+};
+use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition, StoryTransition};
 use glassline_protocol::vault::{Saved, Vault};
 
 /// A store, queues, a provider and a vault (`()` where a function has none), with time and randomness, the system's unless a
@@ -94,6 +97,33 @@ impl<P: Send + Sync, V: Send + Sync, L: Send + Sync> Store for Live<P, V, L> {
     async fn held(&self, lane: &LaneName, now_ms: Ms, limit: usize) -> Read<Vec<Candidate>> {
         self.store.held(lane, now_ms, limit).await
     }
+    async fn transact(&self, parts: &[Part]) -> Transacted {
+        self.store.transact(parts).await
+    }
+    async fn change_story(&self, story: &StoryKey, transition: &StoryTransition) -> Written<StoryRow> {
+        self.store.change_story(story, transition).await
+    }
+    async fn all_series(&self) -> Read<Vec<SeriesKey>> {
+        self.store.all_series().await
+    }
+    async fn series(&self, series: &SeriesKey) -> Read<Option<SeriesRow>> {
+        self.store.series(series).await
+    }
+    async fn open_stories(&self, series: &SeriesKey) -> Read<Vec<StoryKey>> {
+        self.store.open_stories(series).await
+    }
+    async fn story(&self, story: &StoryKey) -> Read<Option<StoryRow>> {
+        self.store.story(story).await
+    }
+    async fn story_spec(&self, story: &StoryKey) -> Read<Option<StorySpecRow>> {
+        self.store.story_spec(story).await
+    }
+    async fn episode(&self, episode: &EpisodeKey) -> Read<Option<EpisodeView>> {
+        self.store.episode(episode).await
+    }
+    async fn open_episodes(&self, series: &SeriesKey, limit: usize) -> Read<Vec<EpisodeKey>> {
+        self.store.open_episodes(series, limit).await
+    }
 }
 
 impl<P: Send + Sync, V: Send + Sync, L: Send + Sync> Queues for Live<P, V, L> {
@@ -111,6 +141,9 @@ impl<P, V, L: Local> Local for Live<P, V, L> {
     }
     fn fresh_run(&self) -> Run {
         self.local.fresh_run()
+    }
+    fn random_below(&self, bound: u64) -> u64 {
+        self.local.random_below(bound)
     }
 }
 

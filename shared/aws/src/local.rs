@@ -36,4 +36,26 @@ impl Local for SystemLocal {
     fn fresh_run(&self) -> Run {
         Run::new(random_hex::<8>()).expect("16 hex digits are a run")
     }
+
+    #[allow(
+        clippy::expect_used,
+        clippy::disallowed_methods,
+        reason = "without randomness no story can be chosen fairly; better none"
+    )]
+    fn random_below(&self, bound: u64) -> u64 {
+        if bound == 0 {
+            return 0;
+        }
+        // The remainder of a number from an uneven range favours small ones; numbers beyond the last whole multiple of
+        // the bound are drawn again. That happens less than every second time, so it ends.
+        let limit = u64::MAX - u64::MAX % bound;
+        loop {
+            let mut bytes = [0u8; 8];
+            getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
+            let number = u64::from_le_bytes(bytes);
+            if number < limit {
+                return number % bound;
+            }
+        }
+    }
 }

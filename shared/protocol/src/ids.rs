@@ -21,7 +21,7 @@ pub struct BadName {
 }
 
 impl BadName {
-    fn new(what: &'static str, got: &str, rule: &'static str) -> Self {
+    pub(crate) fn new(what: &'static str, got: &str, rule: &'static str) -> Self {
         let shown = if matches!(what, "token" | "run") { 6 } else { 80 };
         Self { what, got: got.chars().take(shown).collect(), rule }
     }

@@ -6,9 +6,14 @@
 
 use crate::ids::{Attempt, JobKey, LaneName, Ms, Run, Token};
 use crate::message::Message;
-use crate::row::{BadRow, HeadRow, JobRow, LaneRow, OrphanRow, OutcomeRow, Row, SlotKey, SlotRow, SpecRow};
+use crate::row::{
+    BadRow, EpisodeKey, EpisodeRow, HeadRow, JobRow, LaneRow, OrphanRow, OutcomeRow, Row, SeriesKey,
+    SeriesRow, SlotKey, SlotRow, SpecRow, StoryKey, StoryRow, StorySpecRow,
+};
 use crate::rule::When;
-use crate::transition::{JobTransition, LaneTransition, Ours, SlotTransition};
+use crate::transition::{
+    EpisodeTransition, JobTransition, LaneTransition, Ours, SeriesTransition, SlotTransition, StoryTransition,
+};
 use std::future::Future;
 
 /// The answer to a conditional write.
@@ -91,6 +96,50 @@ pub enum NewRow {
     Lane(LaneRow),
     /// A slot.
     Slot(SlotRow),
+    /// A series.
+    Series(SeriesRow),
+    /// A story.
+    Story(StoryRow),
+    /// A story's prompts.
+    StorySpec(StorySpecRow),
+    /// The head of an episode.
+    Episode(EpisodeRow),
+}
+
+/// One part of a transaction: a transition of a row, or a row that must not exist yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// A job's transition.
+    Job(JobKey, JobTransition),
+    /// A story's transition.
+    Story(StoryKey, StoryTransition),
+    /// A series' transition.
+    Series(SeriesKey, SeriesTransition),
+    /// A head's transition.
+    Episode(EpisodeKey, EpisodeTransition),
+    /// A new row.
+    Create(Box<NewRow>),
+}
+
+/// The answer to a transaction. After anything but `Done`, read what it would have written before deciding anything: the
+/// refusal may be the second half of our own lost reply.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Transacted {
+    /// All of it happened.
+    Done,
+    /// None of it happened (in this try); these parts refused, by their place.
+    Refused(Vec<usize>),
+    /// Nobody can tell.
+    Unknown,
+}
+
+/// An episode with its frames, from one consistent read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EpisodeView {
+    /// Its head.
+    pub head: EpisodeRow,
+    /// Its frames, in order.
+    pub frames: Vec<JobRow>,
 }
 
 /// The answer to a put of a new row.
@@ -192,6 +241,32 @@ pub trait Store {
         now_ms: Ms,
         limit: usize,
     ) -> impl Future<Output = Read<Vec<Candidate>>> + Send;
+    /// Makes all parts happen, or none. At most 100 parts, each of another row.
+    fn transact(&self, parts: &[Part]) -> impl Future<Output = Transacted> + Send;
+    /// Changes a story, conditionally.
+    fn change_story(
+        &self,
+        story: &StoryKey,
+        transition: &StoryTransition,
+    ) -> impl Future<Output = Written<StoryRow>> + Send;
+    /// The names of all series, from the index.
+    fn all_series(&self) -> impl Future<Output = Read<Vec<SeriesKey>>> + Send;
+    /// A series, consistently.
+    fn series(&self, series: &SeriesKey) -> impl Future<Output = Read<Option<SeriesRow>>> + Send;
+    /// The stories of a series that are eligible or locked, from the index, by key.
+    fn open_stories(&self, series: &SeriesKey) -> impl Future<Output = Read<Vec<StoryKey>>> + Send;
+    /// A story, consistently.
+    fn story(&self, story: &StoryKey) -> impl Future<Output = Read<Option<StoryRow>>> + Send;
+    /// A story's prompts, consistently.
+    fn story_spec(&self, story: &StoryKey) -> impl Future<Output = Read<Option<StorySpecRow>>> + Send;
+    /// An episode with its frames, consistently.
+    fn episode(&self, episode: &EpisodeKey) -> impl Future<Output = Read<Option<EpisodeView>>> + Send;
+    /// The open episodes of a series with the lowest numbers, from the index.
+    fn open_episodes(
+        &self,
+        series: &SeriesKey,
+        limit: usize,
+    ) -> impl Future<Output = Read<Vec<EpisodeKey>>> + Send;
 }
 
 /// A message to send.
@@ -228,4 +303,6 @@ pub trait Local {
     fn fresh_token(&self) -> Token;
     /// A fresh run, 64 random bits.
     fn fresh_run(&self) -> Run;
+    /// A random number below `bound`, every one equally likely; 0 when `bound` is 0.
+    fn random_below(&self, bound: u64) -> u64;
 }

@@ -41,6 +41,12 @@ pub struct Settings {
     pub claim_concurrency: usize,
     /// Most starts of one tick of one lane.
     pub max_starts_per_tick: usize,
+    /// How long a story stays locked while an episode is made of it.
+    pub story_lock_ms: u64,
+    /// Most episodes of one series opened by one tick.
+    pub max_openings_per_tick: usize,
+    /// Open episodes of one series that a full tick looks at, lowest numbers first.
+    pub open_heads_per_tick: usize,
     /// Repeats of one write whose reply was lost, before the caller gives the message back.
     pub write_repeats: u32,
 }
@@ -65,6 +71,9 @@ impl Default for Settings {
             max_resumes: 3,
             claim_concurrency: 16,
             max_starts_per_tick: 200,
+            story_lock_ms: 60_000,
+            max_openings_per_tick: 10,
+            open_heads_per_tick: 3,
             write_repeats: 3,
         }
     }

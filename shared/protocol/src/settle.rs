@@ -2,9 +2,9 @@
 
 use crate::ids::{JobKey, LaneName};
 use crate::ports::{NotStarted, OutcomePut, Store, Unread, Written};
-use crate::row::{BadRow, Field, JobRow, LaneRow, OutcomeRow, Row, SlotKey, SlotRow};
+use crate::row::{BadRow, Field, JobRow, LaneRow, OutcomeRow, Row, SlotKey, SlotRow, StoryKey, StoryRow};
 use crate::rule::Rule;
-use crate::transition::{JobTransition, LaneTransition, SlotTransition};
+use crate::transition::{JobTransition, LaneTransition, SlotTransition, StoryTransition};
 
 /// What a handler can't settle now: the message is given back and comes again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -127,6 +127,25 @@ pub async fn lane<S: Store>(
         }
     }
     Err(Fault::retry(format!("a write of lane {key} has no answer")))
+}
+
+/// Settles a story's transition.
+///
+/// # Errors
+/// [`Fault::RetryAfter`] when its answer stays unknown.
+pub async fn story<S: Store>(
+    store: &S,
+    repeats: u32,
+    key: &StoryKey,
+    transition: &StoryTransition,
+) -> Result<Settled<StoryRow>, Fault> {
+    let rule = transition.rule();
+    for _ in 0..=repeats {
+        if let Some(settled) = judge(store.change_story(key, transition).await, &rule) {
+            return Ok(settled);
+        }
+    }
+    Err(Fault::retry(format!("a write of {key} has no answer")))
 }
 
 /// What became of an outcome.

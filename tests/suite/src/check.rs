@@ -52,9 +52,10 @@ impl World {
         self.accepted().iter().filter(|(key, _)| key.starts_with(&prefix)).map(|(_, count)| count).sum()
     }
 
-    /// Checks the invariants of these posts; the sentence says which one is broken. `paid_once`: no job was rendered by
+    /// Checks the invariants of the table's history and of these posts; the sentence says which one is broken. `paid_once`: no job was rendered by
     /// more than one attempt either.
     pub async fn check(&self, posts: &[&str], paid_once: bool) {
+        self.check_history();
         for (reference, count) in self.accepted() {
             assert!(count <= 1, "{reference} was accepted {count} times: paid twice");
         }

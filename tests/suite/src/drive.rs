@@ -3,7 +3,7 @@
 use crate::faulty::Faulty;
 use crate::plan::Plan;
 use crate::world::{Ports, World};
-use glassline_dispatch::{Look, Ticked, looks, tick, tick_all};
+use glassline_dispatch::{Look, Ticked, answer, looks, tick, tick_all};
 use glassline_protocol::ids::{LaneName, Ms};
 use glassline_protocol::message::Message;
 use glassline_protocol::note::Note;
@@ -63,7 +63,7 @@ impl World {
 
     async fn wake(&self, ports: &Faulty<'_, Ports>, wake: Message) -> Result<String, HandlerFault> {
         for (lane, look) in looks(vec![wake]) {
-            tick(ports, &self.settings, &self.secrets, &lane, look, Ms::MAX).await?;
+            answer(ports, &self.settings, &self.secrets, &lane, look, Ms::MAX).await?;
         }
         Ok("woken".into())
     }
@@ -202,6 +202,17 @@ impl World {
     /// Drives on for `for_ms`, whatever the jobs do: what is late comes, too.
     pub async fn drive_on(&self, plan: &Plan, for_ms: u64) -> Driven {
         self.drive_until(plan, 1, for_ms, async |_: &World| false).await
+    }
+
+    /// Three times every lease and slow check runs out and whatever that brings is delivered.
+    pub async fn drive_late(&self) -> Driven {
+        let mut driven = Driven::default();
+        for _ in 0..3 {
+            self.clock.manual.advance(16 * MINUTE_MS);
+            self.tick(&Plan::none()).await;
+            while self.deliver(&Plan::none(), 1, &mut driven).await {}
+        }
+        driven
     }
 
     /// Whether every job of these posts has ended, or is held.

@@ -3,14 +3,17 @@
 use crate::plan::Plan;
 use glassline_protocol::ids::{Attempt, JobKey, LaneName, Ms, Run, TaskId, Token};
 use glassline_protocol::ports::{
-    Candidate, Created, Envelope, JobView, Local, NewRow, NotStarted, OutcomePut, Queues, Read, Sent, Store,
-    Unread, Written,
+    Candidate, Created, Envelope, EpisodeView, JobView, Local, NewRow, NotStarted, OutcomePut, Part, Queues, Read, Sent, Store,
+    Transacted, Unread, Written,
 };
 use glassline_protocol::provider::{
     Cancel, Capabilities, Find, Media, Output, Provider, Reference, RenderRequest, Submit, TaskState,
 };
-use glassline_protocol::row::{JobRow, LaneRow, OrphanRow, OutcomeRow, SlotKey, SlotRow, SpecRow};
-use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition};
+use glassline_protocol::row::{
+    EpisodeKey, JobRow, LaneRow, OrphanRow, OutcomeRow, SeriesKey, SeriesRow, SlotKey, SlotRow, SpecRow, StoryKey, StoryRow,
+    StorySpecRow,
+};
+use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition, StoryTransition};
 use glassline_protocol::vault::{Saved, Vault};
 use std::future::Future;
 use tokio::sync::Notify;
@@ -113,6 +116,33 @@ impl<P: Store + Sync> Store for Faulty<'_, P> {
     async fn held(&self, lane: &LaneName, now_ms: Ms, limit: usize) -> Read<Vec<Candidate>> {
         self.call("query held", unread, self.inner.held(lane, now_ms, limit)).await
     }
+    async fn transact(&self, parts: &[Part]) -> Transacted {
+        self.call("transact", || Transacted::Unknown, self.inner.transact(parts)).await
+    }
+    async fn change_story(&self, story: &StoryKey, transition: &StoryTransition) -> Written<StoryRow> {
+        self.call("story", || Written::Unknown, self.inner.change_story(story, transition)).await
+    }
+    async fn all_series(&self) -> Read<Vec<SeriesKey>> {
+        self.call("query series", unread, self.inner.all_series()).await
+    }
+    async fn series(&self, series: &SeriesKey) -> Read<Option<SeriesRow>> {
+        self.call("read series", unread, self.inner.series(series)).await
+    }
+    async fn open_stories(&self, series: &SeriesKey) -> Read<Vec<StoryKey>> {
+        self.call("query stories", unread, self.inner.open_stories(series)).await
+    }
+    async fn story(&self, story: &StoryKey) -> Read<Option<StoryRow>> {
+        self.call("read story", unread, self.inner.story(story)).await
+    }
+    async fn story_spec(&self, story: &StoryKey) -> Read<Option<StorySpecRow>> {
+        self.call("read story spec", unread, self.inner.story_spec(story)).await
+    }
+    async fn episode(&self, episode: &EpisodeKey) -> Read<Option<EpisodeView>> {
+        self.call("read episode", unread, self.inner.episode(episode)).await
+    }
+    async fn open_episodes(&self, series: &SeriesKey, limit: usize) -> Read<Vec<EpisodeKey>> {
+        self.call("query open", unread, self.inner.open_episodes(series, limit)).await
+    }
 }
 
 impl<P: Queues + Local + Sync> Queues for Faulty<'_, P> {
@@ -135,6 +165,9 @@ impl<P: Local> Local for Faulty<'_, P> {
     }
     fn fresh_run(&self) -> Run {
         self.inner.fresh_run()
+    }
+    fn random_below(&self, bound: u64) -> u64 {
+        self.inner.random_below(bound)
     }
 }
 

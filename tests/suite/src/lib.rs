@@ -14,6 +14,7 @@
 mod check;
 mod drive;
 mod faulty;
+mod history;
 mod plan;
 mod raw;
 mod world;

@@ -2,6 +2,7 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::Shared;
+use aws_sdk_dynamodb::types::{StreamSpecification, StreamViewType};
 use glassline_assets::{AllowedHost, AssetVault, Limits, StoreConfig, VaultConfig};
 use glassline_aws::dynamo::{DynamoStore, create_table};
 use glassline_aws::live::Live;
@@ -44,6 +45,9 @@ impl Local for TestClock {
     }
     fn fresh_run(&self) -> Run {
         Run::new(format!("{:016x}", self.next.fetch_add(1, Ordering::Relaxed))).unwrap()
+    }
+    fn random_below(&self, bound: u64) -> u64 {
+        glassline_aws::local::SystemLocal.random_below(bound)
     }
 }
 
@@ -194,11 +198,11 @@ pub fn job_key(post: &str, shot: &str) -> JobKey {
     format!("POST#{post}/SHOT#{shot}").parse().unwrap()
 }
 
-/// A post with shots s1, s2, …
+/// A post with shots s1, s2, …, small pictures.
 #[must_use]
 pub fn post(id: &str, lane: &str, shots: usize) -> Post {
     let shots: Vec<String> =
-        (1..=shots).map(|n| format!(r#"{{"id":"s{n}","prompt":"shot {n} of {id}"}}"#)).collect();
+        (1..=shots).map(|n| format!(r#"{{"id":"s{n}","prompt":"shot {n} of {id}","params":{{"width":64,"height":64}}}}"#)).collect();
     let text = format!(r#"{{"id":"{id}","lane":"{lane}","shots":[{}]}}"#, shots.join(","));
     parse_posts(&text).unwrap().remove(0).unwrap()
 }
@@ -267,6 +271,10 @@ async fn database(stop: &Stop) -> (dynoxide::Database, aws_sdk_dynamodb::Client)
         .build();
     let client = aws_sdk_dynamodb::Client::from_conf(config);
     create_table(&client, TABLE).await.unwrap();
+    // For `World::check_history`.
+    let stream = StreamSpecification::builder().stream_enabled(true);
+    let stream = stream.stream_view_type(StreamViewType::NewAndOldImages).build().unwrap();
+    client.update_table().table_name(TABLE).stream_specification(stream).send().await.unwrap();
     (db, client)
 }
 

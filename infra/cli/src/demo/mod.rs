@@ -9,8 +9,11 @@ use crate::local::{addresses, stack_config, wait_for};
 use glassline_local::lambda::Host;
 use glassline_local::stack::Stack;
 use glassline_protocol::ids::{Id, ParentKey};
-use glassline_protocol::intake::{Post, parse_posts, submit_post};
+use glassline_protocol::intake::{
+    Post, Story, parse_posts, parse_stories, submit_post, submit_story, wake_series,
+};
 use glassline_protocol::ports::{Local as _, Store as _};
+use glassline_protocol::row::{EpisodeKey, StoryStatus};
 use glassline_sandbox::{AcceptEvent, AcceptHook, FaultKind, FaultRule};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// The bundled posts.
 const POSTS: &str = include_str!("../../demo/posts.json");
+/// The bundled story.
+const STORY: &str = include_str!("../../demo/story.json");
 /// The job whose worker is killed while its submit is under way: the first post's only one.
 const KILLED: (&str, &str) = ("overture", "s1");
 /// One lost answer in ten jobs.
@@ -35,6 +40,24 @@ fn posts(run: &str) -> Result<Vec<Post>, Failure> {
             Ok(Post { id: Id::new(format!("{}-{run}", post.id))?, ..post })
         })
         .collect()
+}
+
+/// The bundled story under a key of this run.
+fn story(run: &str) -> Result<Story, Failure> {
+    let story = parse_stories(STORY)?.into_iter().next();
+    let story = story.ok_or_else(|| Failure::new("the bundled story is missing"))??;
+    Ok(Story { key: Id::new(format!("{}-{run}", story.key))?, ..story })
+}
+
+/// Waits until the story is an episode, and gives its key.
+async fn episode_of(stack: &Stack, story: &Story) -> Result<EpisodeKey, Failure> {
+    loop {
+        let row = stack.ports.story(&story.story_key()).await?;
+        if let Some(number) = row.filter(|row| row.status == StoryStatus::Used).and_then(|row| row.episode) {
+            return Ok(EpisodeKey { series: story.series.clone(), number });
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// The references of every tenth job (and at least one of each lane), but not of the one whose worker is killed.
@@ -103,11 +126,19 @@ pub(crate) async fn run(options: &Options) -> Result<ExitCode, Failure> {
     let _ = host.set(stack.host.clone());
     lock.publish(&addresses(&stack))?;
     let jobs: usize = posts.iter().map(|post| post.shots.len()).sum();
-    say(options, &format!("Glassline is up on {}: {jobs} shots for two lanes.", options.data.display()));
+    let story = story(&run)?;
+    say(
+        options,
+        &format!("Glassline is up on {}: {jobs} shots for two lanes, and a story.", options.data.display()),
+    );
     say(options, "A worker is killed in mid-submit, and one answer in ten of the provider is lost.");
-    let parents = submit(&stack, &posts, &kills).await?;
-    let waited = tokio::time::timeout(LIMIT, wait_for(&stack.ports, &parents)).await;
-    let report = report::collect(&stack, &lanes, &posts, kills.load(Ordering::SeqCst), started).await?;
+    let mut parents = submit(&stack, &posts, &story, &kills).await?;
+    let waited = tokio::time::timeout(LIMIT, async {
+        parents.push(episode_of(&stack, &story).await?.parent());
+        wait_for(&stack.ports, &parents).await
+    });
+    let waited = waited.await;
+    let report = report::collect(&stack, &lanes, &parents, kills.load(Ordering::SeqCst), started).await?;
     stack.stop().await;
     if let Ok(waited) = waited {
         waited?;
@@ -117,7 +148,12 @@ pub(crate) async fn run(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 /// Submits the first post, waits until its worker is dead, and submits the rest.
-async fn submit(stack: &Stack, posts: &[Post], kills: &AtomicU64) -> Result<Vec<ParentKey>, Failure> {
+async fn submit(
+    stack: &Stack,
+    posts: &[Post],
+    story: &Story,
+    kills: &AtomicU64,
+) -> Result<Vec<ParentKey>, Failure> {
     let lanes = stack.ports.lanes().await?;
     let mut parents = Vec::new();
     for post in posts {
@@ -128,5 +164,7 @@ async fn submit(stack: &Stack, posts: &[Post], kills: &AtomicU64) -> Result<Vec<
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+    submit_story(&stack.ports, story, &lanes).await?;
+    wake_series(&stack.ports, &story.series).await;
     Ok(parents)
 }

@@ -7,9 +7,8 @@ use glassline_assets::AssetVault;
 use glassline_local::lanes::LaneSetup;
 use glassline_local::stack::{Stack, storage_config};
 use glassline_protocol::ids::{JobKey, ParentKey};
-use glassline_protocol::intake::Post;
 use glassline_protocol::message::Message;
-use glassline_protocol::row::{JobRow, OutcomeRow, Status};
+use glassline_protocol::row::{EpisodeRow, EpisodeStatus, JobRow, OutcomeRow, Status};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -54,6 +53,7 @@ struct PerJob {
 /// What a demo came to.
 pub(super) struct Report {
     jobs: Vec<Job>,
+    episodes: Vec<EpisodeRow>,
     faults: BTreeMap<String, u64>,
     operations: PerJob,
     seconds: f64,
@@ -114,7 +114,7 @@ async fn qa_messages(stack: &Stack) -> Result<BTreeMap<JobKey, usize>, Failure> 
 pub(super) async fn collect(
     stack: &Stack,
     lanes: &[LaneSetup],
-    posts: &[Post],
+    parents: &[ParentKey],
     kills: u64,
     started: Instant,
 ) -> Result<Report, Failure> {
@@ -124,8 +124,10 @@ pub(super) async fn collect(
     let qa = qa_messages(stack).await?;
     let books = stack.sandbox.books();
     let mut jobs = Vec::new();
-    for post in posts {
-        let view = stack.ports.store.parent(&ParentKey::Post(post.id.clone())).await?.unwrap_or_default();
+    let mut episodes = Vec::new();
+    for parent in parents {
+        let view = stack.ports.store.parent(parent).await?.unwrap_or_default();
+        episodes.extend(view.episode.clone());
         for row in &view.jobs {
             let prefix = format!("{}/", row.key);
             let accepted = books.renders.iter().filter(|entry| entry.reference.starts_with(&prefix)).count();
@@ -149,6 +151,7 @@ pub(super) async fn collect(
     let operations = operations(stack, jobs.len());
     Ok(Report {
         jobs,
+        episodes,
         faults,
         operations,
         seconds: started.elapsed().as_secs_f64(),
@@ -185,7 +188,10 @@ async fn job(
 impl Report {
     /// Whether every shot is stored, registered and handed to QA once, paid for once, and every fault was seen.
     pub(super) fn is_good(&self) -> bool {
+        let complete = |episode: &EpisodeRow| episode.status == EpisodeStatus::Complete;
         !self.jobs.is_empty()
+            && !self.episodes.is_empty()
+            && self.episodes.iter().all(complete)
             && self.jobs.iter().all(Job::is_good)
             && self.faults.values().all(|fired| *fired > 0)
     }
@@ -195,6 +201,7 @@ impl Report {
         if options.json {
             output::json(&json!({
                 "jobs": self.jobs,
+                "episodes": self.episodes.iter().map(|e| json!({"key": e.key.to_string(), "status": e.status})).collect::<Vec<_>>(),
                 "faults": self.faults,
                 "operations_per_job": self.operations,
                 "seconds": (self.seconds * 10.0).round() / 10.0,
@@ -218,6 +225,9 @@ impl Report {
         }
         println!("\n{rows}");
         println!("files under {}", self.storage);
+        for episode in &self.episodes {
+            println!("episode     {} of {} is {}", episode.key, episode.story, episode.status);
+        }
         let faults: Vec<_> = self.faults.iter().map(|(name, fired)| format!("{name} {fired}")).collect();
         println!("faults      {}", faults.join(", "));
         let used = &self.operations;
@@ -227,7 +237,7 @@ impl Report {
         );
         let good = self.jobs.iter().filter(|job| job.is_good()).count();
         println!(
-            "result      {good} of {} shots stored, registered and handed to QA once, each paid for once; {:.1} s",
+            "result      {good} of {} renders stored, registered and handed to QA once, each paid for once; {:.1} s",
             self.jobs.len(),
             self.seconds
         );

@@ -72,6 +72,10 @@ impl DynamoStore {
             NewRow::Head(row) => answer(self.put_new(row).await, NewRow::Head),
             NewRow::Lane(row) => answer(self.put_new(row).await, NewRow::Lane),
             NewRow::Slot(row) => answer(self.put_new(row).await, NewRow::Slot),
+            NewRow::Series(row) => answer(self.put_new(row).await, NewRow::Series),
+            NewRow::Story(row) => answer(self.put_new(row).await, NewRow::Story),
+            NewRow::StorySpec(row) => answer(self.put_new(row).await, NewRow::StorySpec),
+            NewRow::Episode(row) => answer(self.put_new(row).await, NewRow::Episode),
         }
     }
 

@@ -8,6 +8,7 @@ mod item;
 mod read;
 mod retry;
 mod schema;
+mod transact;
 mod write;
 
 pub use read::ParentView;

@@ -7,14 +7,15 @@ use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use glassline_protocol::ids::{JobKey, LaneName, Ms, ParentKey};
 use glassline_protocol::ports::{
-    Candidate, Created, JobView, NewRow, NotStarted, OutcomePut, Read, Store, Unread, Written,
+    Candidate, Created, EpisodeView, JobView, NewRow, NotStarted, OutcomePut, Part, Read, Store, Transacted,
+    Unread, Written,
 };
 use glassline_protocol::rank::{due_bound, parse_entry};
 use glassline_protocol::row::{
-    HeadRow, JobRow, LaneRow, OrphanRow, OutcomeRow, PrimaryKey, Row, RowKey, SlotKey, SlotRow, SpecKey,
-    SpecRow,
+    EpisodeKey, EpisodeRow, HeadRow, JobRow, LaneRow, OrphanRow, OutcomeRow, PrimaryKey, Row, RowKey,
+    SeriesKey, SeriesRow, SlotKey, SlotRow, SpecKey, SpecRow, StoryKey, StoryRow, StorySpecKey, StorySpecRow,
 };
-use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition};
+use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition, StoryTransition};
 use std::collections::HashMap;
 
 /// A query of the table or of its index.
@@ -28,8 +29,10 @@ struct Query {
 /// Everything of one parent, as the registry shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParentView {
-    /// Its head.
+    /// The head of a post.
     pub head: Option<HeadRow>,
+    /// The head of an episode.
+    pub episode: Option<EpisodeRow>,
     /// Its jobs, by key.
     pub jobs: Vec<JobRow>,
     /// Its outcomes, by job and attempt.
@@ -146,6 +149,14 @@ impl DynamoStore {
         Ok(items.iter().filter_map(|item| candidate(&pk, item)).collect())
     }
 
+    /// The keys of a partition of the index, in its order. A key that can't be read is skipped.
+    async fn index_keys<K: RowKey>(&self, partition: String, limit: Option<usize>) -> Read<Vec<K>> {
+        let values = vec![(":pk", partition)];
+        let query = Query { index: Some(QUEUE_INDEX), condition: "queue_pk = :pk", values, limit };
+        let items = self.query(query).await?;
+        Ok(items.iter().filter_map(|item| K::parse(&key_of(item).ok()?).ok()).collect())
+    }
+
     /// Everything of one parent but its prompts' rows.
     ///
     /// # Errors
@@ -157,7 +168,10 @@ impl DynamoStore {
         for item in &items {
             let key = key_of(item)?;
             if key.sk == "HEAD" {
-                view.head = Some(from_item(item)?);
+                match parent {
+                    ParentKey::Post(_) => view.head = Some(from_item(item)?),
+                    ParentKey::Episode { .. } => view.episode = Some(from_item(item)?),
+                }
             } else if key.sk.contains("#OUTCOME#") {
                 view.outcomes.push(from_item(item)?);
             } else if key.sk.contains("#ORPHAN#") {
@@ -285,5 +299,44 @@ impl Store for DynamoStore {
 
     async fn held(&self, lane: &LaneName, now_ms: Ms, limit: usize) -> Read<Vec<Candidate>> {
         self.candidates(format!("HELD#{lane}"), Some(due_bound(now_ms)), limit).await
+    }
+
+    async fn transact(&self, parts: &[Part]) -> Transacted {
+        self.transact_parts(parts).await
+    }
+
+    async fn change_story(&self, story: &StoryKey, transition: &StoryTransition) -> Written<StoryRow> {
+        self.change(story, &transition.rule()).await
+    }
+
+    async fn all_series(&self) -> Read<Vec<SeriesKey>> {
+        self.index_keys("SERIES".into(), None).await
+    }
+
+    async fn series(&self, series: &SeriesKey) -> Read<Option<SeriesRow>> {
+        self.get(series).await
+    }
+
+    async fn open_stories(&self, series: &SeriesKey) -> Read<Vec<StoryKey>> {
+        self.index_keys(format!("STORIES#{}", series.0), None).await
+    }
+
+    async fn story(&self, story: &StoryKey) -> Read<Option<StoryRow>> {
+        self.get(story).await
+    }
+
+    async fn story_spec(&self, story: &StoryKey) -> Read<Option<StorySpecRow>> {
+        self.get(&StorySpecKey(story.clone())).await
+    }
+
+    async fn episode(&self, episode: &EpisodeKey) -> Read<Option<EpisodeView>> {
+        let Some(head) = self.get::<EpisodeRow>(episode).await? else { return Ok(None) };
+        let mut frames: Vec<JobRow> = self.jobs(&episode.frames()).await?;
+        frames.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(Some(EpisodeView { head, frames }))
+    }
+
+    async fn open_episodes(&self, series: &SeriesKey, limit: usize) -> Read<Vec<EpisodeKey>> {
+        self.index_keys(format!("OPEN#{}", series.0), Some(limit)).await
     }
 }

@@ -20,12 +20,12 @@ use std::collections::HashMap;
 
 const ALL_OLD: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionCheckFailure::AllOld;
 
-fn names(write: &ConditionalWrite) -> Option<HashMap<String, String>> {
+pub(super) fn names(write: &ConditionalWrite) -> Option<HashMap<String, String>> {
     // DynamoDB refuses an empty map of names or values.
     (!write.names.is_empty()).then(|| write.names.clone().into_iter().collect())
 }
 
-fn values(write: &ConditionalWrite) -> Option<HashMap<String, AttributeValue>> {
+pub(super) fn values(write: &ConditionalWrite) -> Option<HashMap<String, AttributeValue>> {
     (!write.values.is_empty())
         .then(|| write.values.iter().map(|(name, value)| (name.clone(), to_attribute(value))).collect())
 }

@@ -72,7 +72,7 @@ pub struct BadPost {
 }
 
 impl BadPost {
-    fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
+    pub(super) fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
         Self { place: place.into(), what: what.into() }
     }
 }
@@ -82,35 +82,41 @@ impl BadPost {
 /// # Errors
 /// [`BadPost`] for the whole input when it is none of the three; one per post in the result otherwise.
 pub fn parse_posts(text: &str) -> Result<Vec<Result<Post, BadPost>>, BadPost> {
+    Ok(refuse_repeats(each_object(text, "post", post)?))
+}
+
+/// Reads text that holds things of one kind: one JSON object, an array of objects, or one object a line. Each is read on
+/// its own by `read`, with its place for its errors.
+pub(super) fn each_object<T>(
+    text: &str,
+    kind: &str,
+    read: impl Fn(String, Value) -> Result<T, BadPost>,
+) -> Result<Vec<Result<T, BadPost>>, BadPost> {
     let trimmed = text.trim_start_matches('\u{feff}').trim();
+    let formats = format!("give a {kind} as JSON, an array of them, or one a line");
     if trimmed.is_empty() {
-        return Err(BadPost::new(
-            "the input",
-            "it is empty; give a post as JSON, an array of posts, or one a line",
-        ));
+        return Err(BadPost::new("the input", format!("it is empty; {formats}")));
     }
     let whole: Result<Value, _> = serde_json::from_str(trimmed);
-    let posts: Vec<_> = match whole {
-        Ok(Value::Object(object)) => vec![post("the post".into(), Value::Object(object))],
+    let things: Vec<_> = match whole {
+        Ok(Value::Object(object)) => vec![read(format!("the {kind}"), Value::Object(object))],
         Ok(Value::Array(items)) => items
             .into_iter()
             .enumerate()
-            .map(|(index, item)| post(format!("post {} of the array", index + 1), item))
+            .map(|(index, item)| read(format!("{kind} {} of the array", index + 1), item))
             .collect(),
         Ok(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
             return Err(BadPost::new(
                 "the input",
-                "it is neither a post (a JSON object) nor an array of posts",
+                format!("it is neither a {kind} (a JSON object) nor an array"),
             ));
         }
         // Not one JSON value: one a line, or broken. A first line that isn't whole JSON says that it isn't one a line.
         Err(error)
             if trimmed.lines().next().is_none_or(|line| serde_json::from_str::<Value>(line).is_err()) =>
         {
-            return Err(BadPost::new(
-                format!("line {}, column {}", error.line(), error.column()),
-                "this isn't JSON; give a post as JSON, an array of posts, or one post a line",
-            ));
+            let place = format!("line {}, column {}", error.line(), error.column());
+            return Err(BadPost::new(place, format!("this isn't JSON; {formats}")));
         }
         Err(_) => trimmed
             .lines()
@@ -119,20 +125,20 @@ pub fn parse_posts(text: &str) -> Result<Vec<Result<Post, BadPost>>, BadPost> {
             .map(|(index, line)| {
                 let place = format!("line {}", index + 1);
                 match serde_json::from_str(line) {
-                    Ok(value) => post(place, value),
+                    Ok(value) => read(place, value),
                     Err(error) => Err(BadPost::new(place, format!("column {} isn't JSON", error.column()))),
                 }
             })
             .collect(),
     };
-    if posts.is_empty() {
-        return Err(BadPost::new("the input", "it holds no post"));
+    if things.is_empty() {
+        return Err(BadPost::new("the input", format!("it holds no {kind}")));
     }
-    Ok(refuse_repeats(posts))
+    Ok(things)
 }
 
 /// The same id twice in one input is two posts in one place; the second is refused unless it is the very same.
-fn refuse_repeats(posts: Vec<Result<Post, BadPost>>) -> Vec<Result<Post, BadPost>> {
+pub(super) fn refuse_repeats(posts: Vec<Result<Post, BadPost>>) -> Vec<Result<Post, BadPost>> {
     let mut seen = std::collections::HashMap::new();
     posts
         .into_iter()
@@ -151,7 +157,7 @@ fn refuse_repeats(posts: Vec<Result<Post, BadPost>>) -> Vec<Result<Post, BadPost
         .collect()
 }
 
-fn post(place: String, value: Value) -> Result<Post, BadPost> {
+pub(super) fn post(place: String, value: Value) -> Result<Post, BadPost> {
     if !value.is_object() {
         return Err(BadPost::new(place, "it isn't a JSON object"));
     }

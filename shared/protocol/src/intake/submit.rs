@@ -40,6 +40,22 @@ pub enum SubmitError {
         /// What lanes there are.
         known: String,
     },
+    /// A series that can't be created.
+    #[error("series {series}: {what}")]
+    BadSeries {
+        /// Which.
+        series: crate::ids::Id,
+        /// What is wrong.
+        what: String,
+    },
+    /// A story that can't be taken.
+    #[error("{story}: {what}")]
+    BadStory {
+        /// Which.
+        story: crate::row::StoryKey,
+        /// What is wrong.
+        what: String,
+    },
     /// The table did not answer; sending the same again is safe.
     #[error("{0}: the table doesn't answer; nothing is lost, send the same again")]
     Unavailable(String),
@@ -117,7 +133,7 @@ pub fn month_of(now_ms: Ms) -> String {
     timestamp.unwrap_or_default().strftime("%Y-%m").to_string()
 }
 
-async fn create<S: Store>(store: &S, row: &NewRow, what: &str) -> Result<Created, SubmitError> {
+pub(super) async fn create<S: Store>(store: &S, row: &NewRow, what: &str) -> Result<Created, SubmitError> {
     for _ in 0..TRIES {
         match store.create(row).await {
             Created::Unknown => {}

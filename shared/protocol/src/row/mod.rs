@@ -7,11 +7,18 @@ pub mod head;
 pub mod job;
 pub mod lane;
 pub mod outcome;
+pub mod story;
 
 pub use head::{HeadField, HeadKey, HeadRow};
 pub use job::{JobField, JobRow, QaState, SpecField, SpecKey, SpecRow, Status};
 pub use lane::{LaneField, LaneRow, SlotField, SlotKey, SlotRow};
 pub use outcome::{OrphanField, OrphanKey, OrphanRow, OutcomeField, OutcomeKey, OutcomeRow, Verdict};
+
+pub use story::{
+    EpisodeField, EpisodeKey, EpisodeRow, EpisodeStatus, FRAMES, SeriesField, SeriesKey, SeriesRow,
+    StoryField, StoryKey, StoryRow, StorySpecField, StorySpecKey, StorySpecRow, StoryStatus,
+    season_and_episode,
+};
 
 use crate::ids::{Id, JobKey, LaneName, MemberKey, ParentKey, Run, TaskId, Token};
 use std::fmt::Debug;

@@ -1,6 +1,7 @@
 //! `follow`: from an outcome to its transition. Whoever ends an attempt records its outcome first and then follows it;
 //! whoever finds an outcome follows it too, so that a crash at any point is finished by the next one to look.
 
+use super::parent::parent_step;
 use super::send::wake;
 use crate::ids::Ms;
 use crate::ports::{Local, Queues, Store};
@@ -144,15 +145,5 @@ pub async fn hold<P: Store + Queues + Local>(
             Ok(Followed::Done(transition.name()))
         }
         Settled::Refused(_) => Ok(Followed::Elsewhere),
-    }
-}
-
-/// What a parent owes when one of its jobs has ended. A post owes nothing: its jobs stand for themselves.
-///
-/// # Errors
-/// [`Fault`] when the parent's rows can't be read or written now.
-pub async fn parent_step<P: Store>(_ports: &P, row: &JobRow) -> Result<(), Fault> {
-    match row.key.parent {
-        crate::ids::ParentKey::Post(_) | crate::ids::ParentKey::Episode { .. } => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use crate::transitions::{JOB_KINDS, LANE_KINDS};
 use futures_util::stream::{self, StreamExt as _};
 use glassline_protocol::ports::{Store as _, Written};
 use glassline_protocol::row::{JobRow, LaneRow, Row, SlotKey, SlotRow};
-use glassline_protocol::rule::Rule;
+use glassline_protocol::rule::{Rule, When};
 use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition};
 use glassline_tests::{Lane, World, WorldOptions, item_of, job_key, lane_name};
 use std::collections::BTreeSet;
@@ -28,6 +28,20 @@ struct Seen {
     refused: u32,
     missing: u32,
     mine: u32,
+    /// Conditions that were the only one to fail, in some case.
+    decisive: BTreeSet<String>,
+}
+
+/// A condition without its value.
+fn kind_of<F: std::fmt::Debug>(when: &When<F>) -> String {
+    match when {
+        When::Is(field, _) => format!("{field:?} is"),
+        When::OneOf(field, _) => format!("{field:?} is one of"),
+        When::Absent(field) => format!("{field:?} is absent"),
+        When::Below(field, _) => format!("{field:?} is below"),
+        When::AbsentOrBelow(field, _) => format!("{field:?} is absent or below"),
+        When::AbsentOrIs(field, _) => format!("{field:?} is absent or is"),
+    }
 }
 
 async fn one<R: Row, T: std::fmt::Debug>(
@@ -47,6 +61,10 @@ async fn one<R: Row, T: std::fmt::Debug>(
     if !rule.guard(&before) {
         assert_eq!(written, Written::Refused(Some(before.clone())), "{about}");
         assert_eq!(after, Some(before.clone()), "{about}");
+        let failing: Vec<_> = rule.when.iter().filter(|when| !when.holds(&before)).collect();
+        if let [only] = failing.as_slice() {
+            seen.decisive.insert(kind_of(*only));
+        }
         return Seen { refused: 1, mine: u32::from(rule.already_mine(&before)), ..seen };
     }
     let expected = rule.apply(&before).unwrap();
@@ -69,6 +87,8 @@ async fn agree<R: Row, T: std::fmt::Debug>(
     change: impl AsyncFn(&R::Key, &T) -> Written<R>,
 ) -> Seen {
     world.put_all(cases.iter().filter_map(|case| case.before.as_ref()).map(item_of).collect()).await;
+    let rules = cases.iter().map(|case| &case.rule);
+    let conditions: BTreeSet<String> = rules.flat_map(|rule| rule.when.iter().map(kind_of)).collect();
     let change = &change;
     let done: Vec<Seen> = stream::iter(cases)
         .map(|case| {
@@ -79,12 +99,15 @@ async fn agree<R: Row, T: std::fmt::Debug>(
         .buffer_unordered(8)
         .collect()
         .await;
-    done.into_iter().fold(Seen::default(), |sum, seen| Seen {
+    let seen = done.into_iter().fold(Seen::default(), |sum, seen| Seen {
         applied: sum.applied + seen.applied,
         refused: sum.refused + seen.refused,
         missing: sum.missing + seen.missing,
         mine: sum.mine + seen.mine,
-    })
+        decisive: &sum.decisive | &seen.decisive,
+    });
+    assert_eq!(seen.decisive, conditions, "each condition is once the only one that fails");
+    seen
 }
 
 async fn world() -> World {

@@ -1,0 +1,19 @@
+//! The handlers on real engines: the table on dynoxide, the queues on our SQS, the provider our sandbox over HTTP.
+#![allow(missing_docs)]
+
+mod admission;
+mod backlog;
+mod batch;
+mod cancel;
+mod claims;
+mod cost;
+mod dead;
+mod intake;
+mod late;
+mod lost;
+mod mine;
+mod outcomes;
+mod race;
+mod replays;
+mod rollback;
+mod support;
