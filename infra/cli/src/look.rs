@@ -141,6 +141,24 @@ pub(crate) fn waits_for(job: &JobRow, outcomes: &[OutcomeRow], now_ms: u64) -> S
     }
 }
 
+/// An episode as a strip of its frames: how each stands, and what it waits for or where it lies.
+fn strip(frames: &[&JobRow], outcomes: &[OutcomeRow], now_ms: u64) -> comfy_table::Table {
+    let headings: Vec<String> = frames.iter().map(|job| job.key.member.to_string()).collect();
+    let mut strip = table(&headings.iter().map(String::as_str).collect::<Vec<_>>());
+    strip.load_style(comfy_table::presets::UTF8_FULL);
+    strip.set_width(116);
+    strip.add_row(frames.iter().map(|job| {
+        let mark = match job.status {
+            Status::Succeeded => "■",
+            Status::Failed | Status::Cancelled => "×",
+            Status::Held => "?",
+            Status::Ready | Status::Claimed | Status::Rendering => "□",
+        };
+        format!("{mark} {}, attempt {}\n{}", job.status, job.attempt, waits_for(job, outcomes, now_ms))
+    }));
+    strip
+}
+
 fn print_job(job: &JobRow, outcomes: &[OutcomeRow]) {
     println!("{}", job.key);
     for (name, value) in row_json(job) {
@@ -178,6 +196,10 @@ pub(crate) async fn show(options: &Options, key: &str) -> Result<ExitCode, Failu
         return Ok(ExitCode::SUCCESS);
     }
     let now_ms = connection.ports.now_ms();
+    if let (Some(head), None) = (&view.episode, &job) {
+        println!("{}\n{}", crate::episodes::title(head), strip(&wanted, &view.outcomes, now_ms));
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut rows = table(&["job", "status", "attempt", "where it lies, or what it waits for"]);
     for job in &wanted {
         rows.add_row(vec![
@@ -187,11 +209,7 @@ pub(crate) async fn show(options: &Options, key: &str) -> Result<ExitCode, Failu
             waits_for(job, &view.outcomes, now_ms),
         ]);
     }
-    match &view.episode {
-        Some(head) => println!("{}", crate::episodes::title(head)),
-        None => println!("{parent}"),
-    }
-    println!("{rows}");
+    println!("{parent}\n{rows}");
     if !view.orphans.is_empty() {
         println!("{} accepted task(s) were given up; --json lists them.", view.orphans.len());
     }

@@ -12,7 +12,7 @@ impl World {
     /// Everything of a post.
     pub async fn parent(&self, post: &str) -> ParentView {
         let key: ParentKey = format!("POST#{post}").parse().unwrap();
-        self.ports.store.parent(&key).await.unwrap().unwrap_or_default()
+        self.look.parent(&key).await.unwrap().unwrap_or_default()
     }
 
     /// The jobs of a post.
@@ -22,7 +22,7 @@ impl World {
 
     /// One job.
     pub async fn job(&self, key: &JobKey) -> JobRow {
-        self.ports.job(key).await.unwrap().expect("the job exists").job
+        self.look.job(key).await.unwrap().expect("the job exists").job
     }
 
     /// Every QA message, by job.
@@ -75,7 +75,7 @@ impl World {
             }
         }
         for (lane, jobs) in live {
-            let row = self.ports.lane(&lane).await.unwrap().unwrap();
+            let row = self.look.lane(&lane).await.unwrap().unwrap();
             assert!(jobs <= row.capacity, "{jobs} jobs fill lane {lane} of capacity {}", row.capacity);
         }
     }

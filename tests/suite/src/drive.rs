@@ -230,7 +230,7 @@ impl World {
 
     /// The lanes' names.
     pub async fn lane_names(&self) -> Vec<LaneName> {
-        self.ports.lanes().await.unwrap().into_iter().map(|lane| lane.key).collect()
+        self.look.lanes().await.unwrap().into_iter().map(|lane| lane.key).collect()
     }
 }
 

@@ -3,15 +3,15 @@
 use crate::plan::Plan;
 use glassline_protocol::ids::{Attempt, JobKey, LaneName, Ms, Run, TaskId, Token};
 use glassline_protocol::ports::{
-    Candidate, Created, Envelope, EpisodeView, JobView, Local, NewRow, NotStarted, OutcomePut, Part, Queues, Read, Sent, Store,
-    Transacted, Unread, Written,
+    Candidate, Created, Envelope, EpisodeView, JobView, Local, NewRow, NotStarted, OutcomePut, Part, Queues,
+    Read, Sent, Store, Transacted, Unread, Written,
 };
 use glassline_protocol::provider::{
     Cancel, Capabilities, Find, Media, Output, Provider, Reference, RenderRequest, Submit, TaskState,
 };
 use glassline_protocol::row::{
-    EpisodeKey, JobRow, LaneRow, OrphanRow, OutcomeRow, SeriesKey, SeriesRow, SlotKey, SlotRow, SpecRow, StoryKey, StoryRow,
-    StorySpecRow,
+    EpisodeKey, JobRow, LaneRow, OrphanRow, OutcomeRow, SeriesKey, SeriesRow, SlotKey, SlotRow, SpecRow,
+    StoryKey, StoryRow, StorySpecRow,
 };
 use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition, StoryTransition};
 use glassline_protocol::vault::{Saved, Vault};

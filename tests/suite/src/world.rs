@@ -1,8 +1,8 @@
 //! The engines and the adapters of one test.
 
+use aws_sdk_dynamodb::types::{StreamSpecification, StreamViewType};
 use futures_util::FutureExt as _;
 use futures_util::future::Shared;
-use aws_sdk_dynamodb::types::{StreamSpecification, StreamViewType};
 use glassline_assets::{AllowedHost, AssetVault, Limits, StoreConfig, VaultConfig};
 use glassline_aws::dynamo::{DynamoStore, create_table};
 use glassline_aws::live::Live;
@@ -165,6 +165,8 @@ pub struct World {
     pub clock: TestClock,
     /// The raw DynamoDB client, for looking and for setting the scene.
     pub dynamo: aws_sdk_dynamodb::Client,
+    /// The store as a test looks at it: what that reads isn't counted as the handlers'.
+    pub look: DynamoStore,
     /// Every message that was delivered, in order.
     pub delivered: Mutex<Vec<Message>>,
     lanes: Vec<Lane>,
@@ -201,8 +203,11 @@ pub fn job_key(post: &str, shot: &str) -> JobKey {
 /// A post with shots s1, s2, …, small pictures.
 #[must_use]
 pub fn post(id: &str, lane: &str, shots: usize) -> Post {
-    let shots: Vec<String> =
-        (1..=shots).map(|n| format!(r#"{{"id":"s{n}","prompt":"shot {n} of {id}","params":{{"width":64,"height":64}}}}"#)).collect();
+    let shots: Vec<String> = (1..=shots)
+        .map(|n| {
+            format!(r#"{{"id":"s{n}","prompt":"shot {n} of {id}","params":{{"width":64,"height":64}}}}"#)
+        })
+        .collect();
     let text = format!(r#"{{"id":"{id}","lane":"{lane}","shots":[{}]}}"#, shots.join(","));
     parse_posts(&text).unwrap().remove(0).unwrap()
 }
@@ -392,6 +397,7 @@ impl World {
             sandbox: Arc::clone(&outside.sandbox),
             db,
             clock: outside.clock.clone(),
+            look: DynamoStore::new(dynamo.clone(), TABLE),
             dynamo,
             delivered: Mutex::default(),
             lanes,

@@ -9,7 +9,7 @@ use glassline_protocol::ports::{Store as _, Written};
 use glassline_protocol::row::{OutcomeKey, OutcomeRow, Status, Verdict};
 use glassline_protocol::transition::JobTransition;
 use glassline_sandbox::{FaultKind, FaultRule, RenderState};
-use glassline_tests::{Fault, Lane, MINUTE_MS, Plan, Spot, World, WorldOptions, post};
+use glassline_tests::{Lane, MINUTE_MS, Plan, Spot, World, WorldOptions, post};
 
 /// Asks for it; whether there was something to cancel.
 async fn request(world: &World, attempt: u32) -> bool {
@@ -23,7 +23,7 @@ async fn late_messages_change_nothing(world: &World, handoff: &Handoff) {
     let subject: Subject = handoff.subject();
     let task = glassline_protocol::ids::TaskId::new("rnd_late").unwrap();
     let row = world.job(&s1("p1")).await;
-    let task = row.task.unwrap_or(task);
+    let task = row.task.clone().unwrap_or(task);
     let finish = Message::Finish(Finish { subject: subject.clone(), task, outputs: vec![], resumes: 0 });
     for late in [
         message(handoff),
@@ -244,5 +244,4 @@ async fn a_request_at_every_call_of_a_life() {
         world = world.again().await;
     }
     assert!(ended[0] >= 5 && ended[1] >= 5, "{ended:?}");
-    let _ = Fault::ALL;
 }

@@ -1,9 +1,9 @@
 //! What a job costs: counted by the store's own consumed capacity and the queues' own counters.
 
-use crate::support::{HOUR_MS, first_lane, take_all};
-use glassline_aws::dynamo::Used;
+use crate::support::{first_lane, rendering, s1, stands, take_all};
+use glassline_protocol::ports::{Created, NewRow, Store as _};
 use glassline_protocol::row::Status;
-use glassline_tests::{Driven, Lane, Plan, World, WorldOptions, post};
+use glassline_tests::{Driven, Lane, MINUTE_MS, Plan, World, WorldOptions, post};
 use std::collections::BTreeMap;
 
 const JOBS: usize = 50;
@@ -15,23 +15,21 @@ struct Units {
     write: f64,
 }
 
-/// Sums what the store reported. A refused write consumes as much as one of its row's size, though the refusal doesn't
-/// say so; none is expected in a happy life.
-fn units(used: &BTreeMap<&'static str, Used>) -> Units {
+/// What the handlers' store reported since the last time. A refused write consumes a unit too, though the refusal doesn't
+/// say so.
+fn take_units(world: &World) -> Units {
     let mut units = Units::default();
-    for (operation, used) in used {
-        match *operation {
+    for (operation, used) in world.ports.store.meter().take() {
+        match operation {
             "GetItem" | "BatchGetItem" | "Query" => units.read += used.units,
             "PutItem" | "UpdateItem" | "TransactWriteItems" => units.write += used.units,
-            refused if refused.ends_with("refused") => units.write += used.requests as f64,
+            refused if refused.ends_with("refused") => {
+                units.write += f64::from(u32::try_from(used.requests).unwrap());
+            }
             other => panic!("{other} is neither a read nor a write"),
         }
     }
     units
-}
-
-fn take_units(world: &World) -> Units {
-    units(&world.ports.store.meter().take())
 }
 
 /// Messages sent so far, by queue.
@@ -39,17 +37,16 @@ fn sent(world: &World) -> BTreeMap<String, u64> {
     world.engine.counts().into_iter().map(|(queue, counts)| (queue, counts.sent)).collect()
 }
 
+fn each(units: f64, jobs: usize) -> f64 {
+    units / f64::from(u32::try_from(jobs).unwrap())
+}
+
 /// Delivers until all jobs have ended, without any full tick: the slots are given out by wakes.
-async fn by_wakes(world: &World, limit_ms: u64) -> Driven {
+async fn by_wakes(world: &World) -> Driven {
     let mut driven = Driven::default();
-    let end_ms = world.now_ms() + limit_ms;
-    while world.now_ms() < end_ms {
+    for _ in 0..2_000 {
         while world.deliver(&Plan::none(), 1, &mut driven).await {}
-        // Not counted: it is only this test that looks.
-        let meter = world.ports.store.meter().read();
-        let ended = world.jobs("p1").await.iter().all(|job| job.status.ended());
-        restore(world, meter);
-        if ended {
+        if world.jobs("p1").await.iter().all(|job| job.status.ended()) {
             return driven;
         }
         world.clock.manual.advance(1_000);
@@ -57,20 +54,99 @@ async fn by_wakes(world: &World, limit_ms: u64) -> Driven {
     panic!("it doesn't end: {driven:?}");
 }
 
-/// Takes what was counted since off the meter again.
-fn restore(world: &World, before: BTreeMap<&'static str, Used>) {
-    LOOKS.with_borrow_mut(|looks| {
-        let after = world.ports.store.meter().read();
-        for (operation, used) in after {
-            let seen = before.get(operation).copied().unwrap_or_default();
-            let look = looks.entry(operation).or_default();
-            look.requests += used.requests - seen.requests;
-            look.units += used.units - seen.units;
-        }
-    });
+/// A post on a lane of capacity 4, and what its parts consumed.
+async fn happy(lane: Lane, about: &str) -> (Units, Units, Units) {
+    let world = World::new(WorldOptions::one(lane)).await;
+    let set_up = take_units(&world);
+    world.submit(&post("p1", "keyed", JOBS)).await;
+    let created = take_units(&world);
+    // A head alone, to count it apart.
+    let mut head = world.parent("p1").await.head.unwrap();
+    head.key.0 = "POST#another".parse().unwrap();
+    assert_eq!(world.ports.create(&NewRow::Head(head)).await, Created::Created);
+    let head = take_units(&world).write;
+    take_all(&world, "wake").await;
+    let sent_before = sent(&world);
+
+    // One full tick, as the schedule makes it once a minute, gives out the four slots.
+    assert_eq!(world.tick_lane(&first_lane(&world).await).await.started, 4);
+    let full = take_units(&world);
+    // From here on every slot is given out by the wake of the job before.
+    let driven = by_wakes(&world).await;
+    let steady = take_units(&world);
+    let jobs = world.jobs("p1").await;
+    assert!(jobs.iter().all(|job| (job.status, job.attempt) == (Status::Succeeded, 1)), "{driven:?}");
+    world.check(&["p1"], true).await;
+
+    let polls = driven.notes.iter().filter(|note| ["running", "completed"].contains(&note.as_str())).count();
+    assert_eq!(polls, JOBS, "each is polled once: {driven:?}");
+    let messages: BTreeMap<String, u64> = sent(&world)
+        .into_iter()
+        .map(|(queue, count)| (queue.clone(), count - sent_before.get(&queue).copied().unwrap_or(0)))
+        .collect();
+    println!(
+        "{about}: {JOBS} jobs, capacity 4. Lane and slots {set_up:?}. Creation {created:?}, of that head {head}. \
+         A full tick with 4 starts {full:?}. By wakes {steady:?}, {polls} polls. Messages {messages:?}."
+    );
+    println!(
+        "{about}, per job: creation {:.2} write units; then {:.2} write units and {:.2} read units, of those {:.2} for \
+         its poll.",
+        each(created.write - head, JOBS),
+        each(full.write + steady.write, JOBS),
+        each(steady.read, JOBS),
+        each(f64::from(u32::try_from(polls).unwrap()), JOBS),
+    );
+    assert!(each(created.write - head, JOBS) <= 3.0);
+    let total: u64 = messages.values().sum();
+    assert!(total <= (4 * JOBS + polls) as u64, "{total} messages: {messages:?}");
+    // The full tick reads what it does once a minute, however many jobs there are; its writes are jobs' own.
+    assert!(
+        each(steady.read, JOBS) <= 4.0 + each(f64::from(u32::try_from(polls).unwrap()), JOBS),
+        "{steady:?}"
+    );
+    (created, full, steady)
 }
 
-thread_local! {
-    /// What this thread's test itself read.
-    static LOOKS: std::cell::RefCell<BTreeMap<&'static str, Used>> = const { std::cell::RefCell::new(BTreeMap::new()) };
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_costs_what_the_design_allows() {
+    let (_, full, steady) = happy(Lane::keyed(4), "plain lane").await;
+    assert!(each(full.write + steady.write, JOBS) <= 7.0);
+    assert!(full.read <= 16.0, "{full:?}");
+}
+
+/// A lane that counts adds one write per tick.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lane_with_rate_and_budget_adds_a_write_a_tick() {
+    let mut lane = Lane::keyed(4);
+    lane.row.starts_per_minute = Some(10_000);
+    lane.row.price_micros = Some(40_000);
+    lane.row.budget_micros_per_day = Some(1_000_000_000);
+    let (_, full, steady) = happy(lane, "lane with rate and budget").await;
+    assert!(each(full.write + steady.write, JOBS) <= 8.0);
+}
+
+/// A long render: a read and a message a poll, at most a write a minute.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_render_adds_a_read_a_poll_and_at_most_a_write_a_minute() {
+    const MINUTES: u32 = 25;
+    let lane =
+        Lane { render_ms: u64::from(MINUTES) * MINUTE_MS, deadline_ms: 60 * MINUTE_MS, ..Lane::keyed(1) };
+    let world = World::new(WorldOptions::one(lane)).await;
+    rendering(&world, "p1").await;
+    take_units(&world);
+    let before = sent(&world);
+    let driven = by_wakes(&world).await;
+    assert_eq!(stands(&world, "p1").await, (Status::Succeeded, 1, 0));
+    let units = take_units(&world);
+    let polls = driven.notes.iter().filter(|note| ["running", "completed"].contains(&note.as_str())).count();
+    let after = sent(&world);
+    let messages: u64 = after.iter().map(|(queue, count)| count - before.get(queue).unwrap_or(&0)).sum();
+    println!(
+        "{MINUTES} minutes of rendering: {units:?}, {polls} polls, {messages} messages after the submit"
+    );
+    // What comes after the submit: outcome and success; the finisher's read and an idle wake's.
+    assert!(units.write <= 2.0 + f64::from(MINUTES), "{units:?}");
+    assert!(units.read <= 4.0 + f64::from(u32::try_from(polls).unwrap()), "{units:?}");
+    assert!(messages <= 4 + polls as u64);
+    assert_eq!(world.renders_of(&s1("p1")), 1);
 }

@@ -123,7 +123,8 @@ async fn at_the_limit(worker_first: bool) {
     // The release is refused by then, so the next thing is to take the claim from every worker.
     let call = if worker_first { "Start" } else { "put outcome" };
     let (plan, gate) = Plan::stop_before(Spot::first("rollback", call));
-    let worker = world.handle(&Plan::none(), message(&handoff));
+    let no_faults = Plan::none();
+    let worker = world.handle(&no_faults, message(&handoff));
     let (dead, worker) = gate.interrupt(world.handle_dead(&plan, message(&handoff)), worker).await;
     let worker = worker.expect("rollback came to it").unwrap().unwrap();
     if worker_first {

@@ -36,10 +36,11 @@ async fn an_output_that_comes_after_its_job_was_given_up_is_adopted() {
     assert!(held.error.as_ref().is_some_and(|why| why.contains("deadline")), "{held:?}");
     // Its slot is free for others meanwhile.
     world.submit(&post("p2", "keyed", 1)).await;
-    world.drive_until(&Plan::none(), 1, HOUR_MS, async |world: &World| {
-        world.job(&s1("p2")).await.status == Status::Rendering
-    })
-    .await;
+    world
+        .drive_until(&Plan::none(), 1, HOUR_MS, async |world: &World| {
+            world.job(&s1("p2")).await.status == Status::Rendering
+        })
+        .await;
     assert_eq!(stands(&world, "p2").await.0, Status::Rendering);
     let ended = async |world: &World| world.job(&s1("p1")).await.status == Status::Succeeded;
     world.drive_until(&Plan::none(), 1, 3 * HOUR_MS, ended).await;

@@ -38,7 +38,9 @@ async fn outcomes(world: &World) -> Vec<OutcomeRow> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_keys_the_same_post_finds_or_starts_the_render() {
-    for fault in [FaultKind::DropAnswer, FaultKind::ErrorAfter, FaultKind::DropRequest, FaultKind::ErrorBefore] {
+    for fault in
+        [FaultKind::DropAnswer, FaultKind::ErrorAfter, FaultKind::DropRequest, FaultKind::ErrorBefore]
+    {
         let world = world("keyed", 1).await;
         assert_eq!(life(&world, first(fault)).await, (Status::Succeeded, 1, 0), "{fault:?}");
         let totals = totals(&world);
@@ -128,7 +130,8 @@ async fn with_lookup_a_render_that_was_never_accepted_is_tried_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_nothing_offered_it_is_held_and_never_submitted_again() {
-    for (fault, accepted) in [(FaultKind::DropAnswer, 1), (FaultKind::ErrorAfter, 1), (FaultKind::DropRequest, 0)]
+    for (fault, accepted) in
+        [(FaultKind::DropAnswer, 1), (FaultKind::ErrorAfter, 1), (FaultKind::DropRequest, 0)]
     {
         let world = world("blind", 1).await;
         assert_eq!(life(&world, first(fault)).await, (Status::Held, 1, 0), "{fault:?}");

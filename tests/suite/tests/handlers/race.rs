@@ -26,7 +26,10 @@ impl Crowd {
 
     async fn receive(&self, queue: &str) -> Vec<(Message, String)> {
         let received = self.world.engine.receive(queue, 3, 0, Some(30_000)).await.unwrap();
-        received.into_iter().map(|message| (Message::from_body(&message.body).unwrap(), message.receipt)).collect()
+        received
+            .into_iter()
+            .map(|message| (Message::from_body(&message.body).unwrap(), message.receipt))
+            .collect()
     }
 
     /// Full ticks and wakes in turns, without end.
@@ -86,7 +89,8 @@ async fn crowd(dispatchers: usize) {
     let lane = lane_name("keyed");
     let crowd = Crowd { world, lane, done: AtomicBool::new(false), started: AtomicUsize::new(0) };
     let dispatchers = (0..dispatchers).map(|_| crowd.dispatch());
-    let consumers = ["render", "render", "render", "finish", "finish", "rollback"].map(|queue| crowd.consume(queue));
+    let consumers =
+        ["render", "render", "render", "finish", "finish", "rollback"].map(|queue| crowd.consume(queue));
     let all = async {
         tokio::join!(
             futures_util::future::join_all(dispatchers),

@@ -110,7 +110,10 @@ async fn late_checks_and_finishes_change_nothing() {
     let world = world("blind", 1).await;
     let finish = completed(&world, "p1").await;
     let subject = finish.subject.clone();
-    assert_eq!(world.handle(&Plan::none(), Message::Finish(finish.clone())).await, Some(Ok("succeeded".into())));
+    assert_eq!(
+        world.handle(&Plan::none(), Message::Finish(finish.clone())).await,
+        Some(Ok("succeeded".into()))
+    );
     take_all(&world, "wake").await;
     for cause in [CheckCause::Resume, CheckCause::Callback, CheckCause::Chain { lease_ms: 1 }] {
         assert_eq!(changes_nothing(&world, &s1("p1"), check(&subject, cause)).await, "ended");

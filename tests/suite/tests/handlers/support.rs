@@ -1,7 +1,9 @@
 //! Scenes that several tests start from.
 
 use glassline_protocol::ids::JobKey;
-use glassline_protocol::message::{Check, CheckCause, Finish, Handoff, Message, Rollback, RollbackCause, Subject};
+use glassline_protocol::message::{
+    Check, CheckCause, Finish, Handoff, Message, Rollback, RollbackCause, Subject,
+};
 use glassline_protocol::row::{JobRow, Status};
 use glassline_tests::{Lane, Plan, World, WorldOptions, job_key, lane_name, post};
 
