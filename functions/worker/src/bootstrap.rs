@@ -1,11 +1,12 @@
 //! The function on Lambda: configuration, ports, batches.
 
 use crate::handle;
-use glassline_aws::config::{Clients, Env, PROVIDERS};
+use glassline_aws::config::{Clients, Env, PROVIDERS, SETTINGS};
 use glassline_aws::lambda::{self, StartError, handle_batch, records};
 use glassline_aws::live::Live;
 use glassline_aws::local::SystemLocal;
 use glassline_protocol::message::Queue;
+use glassline_protocol::provider::Provider as _;
 use glassline_protocol::settings::Settings;
 use glassline_protocol::sign::Secrets;
 use glassline_providers::Providers;
@@ -27,6 +28,11 @@ async fn build() -> Result<State, StartError> {
     let secrets = env.handoff_secrets()?;
     let providers = Providers::from_config(env.json(PROVIDERS, "the lanes' providers as JSON")?)
         .map_err(|error| StartError::Build(format!("{PROVIDERS} can't be used: {error}")))?;
+    for lane in providers.lanes() {
+        settings
+            .check(lane, &providers.capabilities(lane))
+            .map_err(|misfit| StartError::Build(format!("{SETTINGS} can't be used: {misfit}")))?;
+    }
     let clients = Clients::from_env().await;
     let ports = Live {
         store: clients.store(table),

@@ -50,9 +50,18 @@ fn an_unusable_value_is_named_and_never_shown() {
         ("GLASSLINE_HANDOFF_SECRET", "hunter2", "at least 16 bytes"),
         ("GLASSLINE_WAKE_QUEUE_URL", "wake-hunter2", "isn't a URL"),
         ("GLASSLINE_PROVIDERS", "{\"hunter2", "isn't JSON"),
+        (
+            "GLASSLINE_PROVIDERS",
+            r#"{"a":{"adapter":"sandbox","base_url":"http://127.0.0.1:9","api_key":"hunter2","recovery":{"tier":"none"},
+                "submit_timeout_ms":120000}}"#,
+            "lane a: submit_lease_ms is 120000",
+        ),
     ] {
         let (started, error) = start((name, Some(value)));
-        assert!(!started);
-        assert!(error.contains(name) && error.contains(says) && !error.contains("hunter2"), "{error}");
+        assert!(!started, "{name}");
+        assert!(
+            error.contains("GLASSLINE_") && error.contains(says) && !error.contains("hunter2"),
+            "{error}"
+        );
     }
 }

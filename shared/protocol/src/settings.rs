@@ -1,6 +1,7 @@
 //! Times and limits of the protocol. One set serves every function; a local stack uses shorter times.
 
-use crate::ids::Ms;
+use crate::ids::{LaneName, Ms};
+use crate::provider::Capabilities;
 use serde::{Deserialize, Serialize};
 
 /// Times and limits. All `_ms` are milliseconds.
@@ -79,11 +80,78 @@ impl Default for Settings {
     }
 }
 
+/// Times that don't fit each other.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("lane {lane}: {what}")]
+pub struct Misfit {
+    /// The lane whose provider they don't fit.
+    pub lane: LaneName,
+    /// Which times, and what to do.
+    pub what: String,
+}
+
 impl Settings {
+    /// Checks the times against what a lane's provider declares.
+    ///
+    /// # Errors
+    /// [`Misfit`]: with such times no job of the lane would ever be submitted, or its polls would outlast its lease.
+    pub fn check(&self, lane: &LaneName, provider: &Capabilities) -> Result<(), Misfit> {
+        let misfit = |what: String| Err(Misfit { lane: lane.clone(), what });
+        let needed_ms = provider.submit_timeout_ms.saturating_add(self.submit_margin_ms);
+        if self.submit_lease_ms <= needed_ms {
+            return misfit(format!(
+                "submit_lease_ms is {}, and must be more than its provider's submit_timeout_ms plus submit_margin_ms, \
+                 {needed_ms}; raise it",
+                self.submit_lease_ms
+            ));
+        }
+        if self.render_lease_ms <= provider.poll_ms.saturating_add(self.renew_below_ms) {
+            return misfit(format!(
+                "render_lease_ms is {}, and must be more than its provider's poll_ms plus renew_below_ms, {}; raise it",
+                self.render_lease_ms,
+                provider.poll_ms.saturating_add(self.renew_below_ms)
+            ));
+        }
+        Ok(())
+    }
+
     /// When a job with this many counted failures may be tried again.
     #[must_use]
     pub fn retry_at_ms(&self, now_ms: Ms, failures: u32) -> Ms {
         let factor = 1u64.checked_shl(failures.min(20)).unwrap_or(u64::MAX);
         now_ms.saturating_add(self.retry_base_ms.saturating_mul(factor).min(self.retry_max_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::Recovery;
+
+    #[test]
+    fn a_lease_that_no_submit_fits_into_is_refused() {
+        let lane = LaneName::new("a").unwrap();
+        let provider = Capabilities {
+            recovery: Recovery::None,
+            polled: true,
+            submit_timeout_ms: 30_000,
+            poll_ms: 5_000,
+            deadline_ms: 900_000,
+            output_lifetime_ms: None,
+        };
+        let settings = Settings::default();
+        assert_eq!(settings.check(&lane, &provider), Ok(()));
+        let short = Settings { submit_lease_ms: 35_000, ..settings.clone() };
+        let error = short.check(&lane, &provider).unwrap_err().to_string();
+        assert!(error.contains("submit_lease_ms is 35000") && error.contains("35000; raise it"), "{error}");
+        let short = Settings { render_lease_ms: 305_000, ..settings };
+        assert!(short.check(&lane, &provider).unwrap_err().to_string().contains("render_lease_ms"));
+    }
+
+    #[test]
+    fn retries_wait_longer_each_time_up_to_a_limit() {
+        let settings = Settings::default();
+        let waits: Vec<_> = (0..9).map(|failures| settings.retry_at_ms(0, failures)).collect();
+        assert_eq!(waits, [10_000, 20_000, 40_000, 80_000, 160_000, 320_000, 640_000, 900_000, 900_000]);
     }
 }

@@ -10,7 +10,7 @@
 //!   can't be set through reqwest). Without a pool no connection is ever reused: `pool_max_idle_per_host(0)` switches it
 //!   off (`src/client/legacy/pool.rs`, `Config::is_enabled`; `one_connection_for` then always connects).
 //! - Redirects: 307 and 308 would repeat the POST elsewhere: `redirect(Policy::none())`.
-//! - HTTP/2 and HTTP/3, which have refusals of their own: not compiled in.
+//! - HTTP/2, whose refused streams clients like to repeat: `http1_only()`, whatever another crate compiles in.
 //! - A proxy from the environment: `no_proxy()`.
 //!
 //! What proves that nothing was sent: `reqwest::Error::is_connect` is true for errors of kind `Connect` of hyper-util's
@@ -44,6 +44,7 @@ impl Clients {
                 .retry(reqwest::retry::never())
                 .redirect(Policy::none())
                 .no_proxy()
+                .http1_only()
                 .pool_max_idle_per_host(pooled)
                 // A frozen function wakes up with connections that its peer has long closed.
                 .pool_idle_timeout(Duration::from_secs(20))

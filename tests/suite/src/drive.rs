@@ -45,16 +45,16 @@ impl World {
         let note = match message {
             Message::Handoff(_) | Message::Check(_) => {
                 let ports = Faulty::new(&self.ports, plan, "worker");
-                ports.run(glassline_worker::handle(&ports, settings, secrets, message)).await
+                ports.run(Box::pin(glassline_worker::handle(&ports, settings, secrets, message))).await
             }
             Message::Finish(_) => {
                 let ports = Faulty::new(&self.ports, plan, "finisher");
-                ports.run(glassline_finisher::handle(&ports, settings, message)).await
+                ports.run(Box::pin(glassline_finisher::handle(&ports, settings, message))).await
             }
             Message::Rollback(_) => return self.handle_dead(plan, message).await,
             Message::Wake(_) => {
                 let ports = Faulty::new(&self.ports, plan, "dispatch");
-                return ports.run(self.wake(&ports, message)).await;
+                return ports.run(Box::pin(self.wake(&ports, message))).await;
             }
             Message::Qa(_) => panic!("nobody here reads the QA queue"),
         };
@@ -71,7 +71,7 @@ impl World {
     /// Handles a message from the rollback queue or a dead-letter queue. `None`: the handler died.
     pub async fn handle_dead(&self, plan: &Plan, message: Message) -> Handled {
         let ports = Faulty::new(&self.ports, plan, "rollback");
-        let handled = ports.run(glassline_rollback::handle(&ports, &self.settings, message)).await?;
+        let handled = ports.run(Box::pin(glassline_rollback::handle(&ports, &self.settings, message))).await?;
         Some(handled.map(|note| note.word().to_owned()))
     }
 
@@ -79,9 +79,9 @@ impl World {
     pub async fn tick(&self, plan: &Plan) {
         let ports = Faulty::new(&self.ports, plan, "dispatch");
         ports
-            .run(async {
+            .run(Box::pin(async {
                 let _ = tick_all(&ports, &self.settings, &self.secrets, Ms::MAX).await;
-            })
+            }))
             .await;
     }
 
@@ -89,7 +89,7 @@ impl World {
     pub async fn tick_lane_with(&self, plan: &Plan, lane: &LaneName) -> Option<Ticked> {
         let ports = Faulty::new(&self.ports, plan, "dispatch");
         let ticked = tick(&ports, &self.settings, &self.secrets, lane, Look::Full, Ms::MAX);
-        ports.run(ticked).await.map(Result::unwrap)
+        ports.run(Box::pin(ticked)).await.map(Result::unwrap)
     }
 
     /// A full tick of one lane, without faults.
@@ -119,9 +119,9 @@ impl World {
             let mut handled = true;
             for _ in 0..copies {
                 let outcome = if queue.ends_with("-dlq") {
-                    self.handle_dead(plan, message.clone()).await
+                    Box::pin(self.handle_dead(plan, message.clone())).await
                 } else {
-                    self.handle(plan, message.clone()).await
+                    Box::pin(self.handle(plan, message.clone())).await
                 };
                 handled &= driven.enter(outcome);
             }
@@ -146,11 +146,11 @@ impl World {
         while self.now_ms() < end_ms {
             let mut any = false;
             if self.now_ms() >= next_tick_ms {
-                self.tick(plan).await;
+                Box::pin(self.tick(plan)).await;
                 next_tick_ms = self.now_ms() + MINUTE_MS;
                 any = true;
             }
-            while self.deliver(plan, copies, &mut driven).await {
+            while Box::pin(self.deliver(plan, copies, &mut driven)).await {
                 any = true;
             }
             if any && done(self).await {
@@ -183,7 +183,8 @@ impl World {
 
     /// Drives until every job of these posts has ended or is held, for at most `limit_ms`.
     pub async fn drive(&self, plan: &Plan, copies: usize, limit_ms: u64, posts: &[&str]) -> Driven {
-        self.drive_until(plan, copies, limit_ms, async |world: &World| world.quiet(posts).await).await
+        let quiet = async |world: &World| world.quiet(posts).await;
+        Box::pin(self.drive_until(plan, copies, limit_ms, quiet)).await
     }
 
     /// Drives until every job of these posts has ended, for at most `limit_ms`.
@@ -196,12 +197,12 @@ impl World {
             }
             true
         };
-        self.drive_until(plan, 1, limit_ms, ended).await
+        Box::pin(self.drive_until(plan, 1, limit_ms, ended)).await
     }
 
     /// Drives on for `for_ms`, whatever the jobs do: what is late comes, too.
     pub async fn drive_on(&self, plan: &Plan, for_ms: u64) -> Driven {
-        self.drive_until(plan, 1, for_ms, async |_: &World| false).await
+        Box::pin(self.drive_until(plan, 1, for_ms, async |_: &World| false)).await
     }
 
     /// Three times every lease and slow check runs out and whatever that brings is delivered.

@@ -13,6 +13,7 @@
 
 mod check;
 mod drive;
+mod episodes;
 mod faulty;
 mod history;
 mod plan;
@@ -20,6 +21,7 @@ mod raw;
 mod world;
 
 pub use drive::{Driven, MINUTE_MS};
+pub use episodes::{Scan, episode_key, series_key, story_key};
 pub use faulty::Faulty;
 pub use plan::{Fault, Gate, Plan, Spot};
 pub use raw::{Item, item_of, row_of};

@@ -3,7 +3,6 @@
 use glassline_protocol::ids::Ms;
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Semaphore;
 
@@ -100,7 +99,8 @@ impl Gate {
         main: impl Future<Output = T>,
         meanwhile: impl Future<Output = U>,
     ) -> (T, Option<U>) {
-        let mut main = pin!(main);
+        // On the heap, as the stack of a test's thread is small.
+        let (mut main, meanwhile) = (Box::pin(main), Box::pin(meanwhile));
         tokio::select! {
             biased;
             done = &mut main => return (done, None),

@@ -87,6 +87,8 @@ proptest! {
         // What is due at a time is what sorts below its bound.
         for entry in [&later[0].sk, &held[0].sk] {
             prop_assert_eq!(entry.as_str() < due_bound(ms_1).as_str(), ms_0 <= ms_1);
+            prop_assert!(entry.as_str() < due_bound(ms_0).as_str(), "due at that very millisecond");
+            prop_assert!(ms_0 == 0 || entry.as_str() > due_bound(ms_0.saturating_sub(1)).as_str());
         }
         prop_assert_eq!(ready[0].pk.clone(), format!("READY#{lane}"));
         prop_assert_eq!(later[0].pk.clone(), format!("LATER#{lane}"));

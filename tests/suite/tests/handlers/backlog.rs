@@ -63,7 +63,7 @@ async fn with_ready_jobs(jobs: usize) -> Cost {
         world.put(&spec).await;
     }
     let meter = world.ports.store.meter();
-    meter.take();
+    let _ = meter.take();
     assert_eq!(world.tick_lane(&first_lane(&world).await).await.started, 4);
     let full = meter.take();
     // The first ones by rank are claimed. One succeeds, and its wake starts the next.

@@ -9,7 +9,7 @@ use glassline_tests::{Fault, Faulty, Plan, Spot, World, job_key, lane_name, post
 async fn submit_with(world: &World, plan: &Plan, post: &Post) -> Option<Result<Submitted, SubmitError>> {
     let lanes = world.look.lanes().await.unwrap();
     let ports = Faulty::new(&world.ports, plan, "intake");
-    ports.run(submit_post(&ports, post, &lanes)).await
+    ports.run(Box::pin(submit_post(&ports, post, &lanes))).await
 }
 
 async fn submit(world: &World, post: &Post) -> Result<Submitted, SubmitError> {
