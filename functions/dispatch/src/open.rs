@@ -14,6 +14,8 @@ use glassline_protocol::transition::{SeriesTransition, StoryTransition};
 
 /// Tries of one opening's transaction: each lost one means that another dispatcher took the number.
 const TRIES: usize = 50;
+/// Open heads of a series that are listed.
+const MAX_OPEN_HEADS: usize = 1_000;
 
 /// What opening came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,7 +42,7 @@ pub async fn open_episodes<P: Ports>(
     series_key: &SeriesKey,
 ) -> Result<Opened, Fault> {
     let mut opened = Opened::default();
-    for head in ports.open_episodes(series_key, settings.open_heads_per_tick).await? {
+    for head in some_open(ports, settings, series_key).await? {
         let status = close_if_ended(ports, &head).await?;
         opened.closed +=
             usize::from(status.is_some_and(|s| s != glassline_protocol::row::EpisodeStatus::Open));
@@ -64,6 +66,22 @@ pub async fn open_episodes<P: Ports>(
     }
     wake(ports, &opened, &series).await;
     Ok(opened)
+}
+
+/// Some of the open heads, from a random place on: the lowest ones, when held, must not hide the others.
+async fn some_open<P: Ports>(
+    ports: &P,
+    settings: &Settings,
+    series_key: &SeriesKey,
+) -> Result<Vec<EpisodeKey>, Fault> {
+    let mut heads = ports.open_episodes(series_key, MAX_OPEN_HEADS).await?;
+    if heads.len() > settings.open_heads_per_tick {
+        let from = usize::try_from(ports.random_below(heads.len() as u64)).unwrap_or(0);
+        let from = from.min(heads.len());
+        heads.rotate_left(from);
+        heads.truncate(settings.open_heads_per_tick);
+    }
+    Ok(heads)
 }
 
 /// One story, each equally likely; it leaves the pool, so that it is not drawn again in this tick.

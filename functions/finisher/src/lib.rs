@@ -11,7 +11,9 @@ use glassline_protocol::row::outcome::{Cost, Failure};
 use glassline_protocol::row::{JobRow, OutcomeRow, Status};
 use glassline_protocol::settings::Settings;
 use glassline_protocol::settle::{self, Fault, Recorded, Settled};
-use glassline_protocol::steps::{Followed, end_of, follow_ended, give_up_task, parent_step, send_one, wake};
+use glassline_protocol::steps::{
+    Followed, end_of, follow_ended, give_up_task, hold, parent_step, send_one, wake,
+};
 use glassline_protocol::transition::{JobTransition, Ours};
 use glassline_protocol::vault::{Asset, Saved, Vault};
 
@@ -73,6 +75,10 @@ async fn handle_finish<P: Ports>(ports: &P, settings: &Settings, finish: Finish)
             let outcome = OutcomeRow::stored(end_of(&row, ports.now_ms()), &asset);
             record(ports, settings, &row, outcome).await
         }
+        Ending::Barred(reason) => {
+            hold(ports, settings, &row, &reason).await?;
+            Ok(Note::Held)
+        }
         Ending::Failed(failure) => {
             let outcome = OutcomeRow::failed(end_of(&row, ports.now_ms()), failure);
             record(ports, settings, &row, outcome).await
@@ -98,6 +104,7 @@ enum Ending {
     Running,
     Stored(Asset),
     Failed(Failure),
+    Barred(String),
     Cancelled,
 }
 
@@ -142,6 +149,7 @@ async fn save<P: Ports>(ports: &P, row: &JobRow, output: &Output) -> Result<Opti
     match ports.save(&row.lane, &row.key, row.attempt, output, row.media).await {
         Saved::Stored(asset) => Ok(Some(Ending::Stored(asset))),
         Saved::Refused { class, reason } => Ok(Some(Ending::Failed(bad(class, &reason, Cost::Paid)))),
+        Saved::Barred { reason } => Ok(Some(Ending::Barred(reason))),
         Saved::Expired => Ok(None),
         Saved::Unavailable => Err(Fault::retry(format!("the output of {} can't be stored now", row.key))),
     }

@@ -2,11 +2,12 @@
 //! stuck. It touches only what the message's token still owns.
 
 pub mod bootstrap;
+use glassline_protocol::ids::Ms;
 use glassline_protocol::message::{Check, CheckCause, Message, RollbackCause, Subject};
 use glassline_protocol::note::Note;
 use glassline_protocol::ports::{Local, NotStarted, Queues, Store};
 use glassline_protocol::provider::{ErrorClass, Provider, TaskState};
-use glassline_protocol::rank::ready_entry;
+use glassline_protocol::rank::{QueueEntry, later_entry, ready_entry};
 use glassline_protocol::row::outcome::{Cost, Failure};
 use glassline_protocol::row::{JobRow, OutcomeRow, Status};
 use glassline_protocol::settings::Settings;
@@ -87,6 +88,20 @@ async fn resume<P: Ports>(ports: &P, settings: &Settings, request: &Request) -> 
     Ok(Note::Resuming)
 }
 
+/// Where a claim that is given back waits. One whose handoff wasn't queued waits a moment: whatever refused it may well
+/// refuse it again at once, and nothing counts these tries.
+fn back_entry(settings: &Settings, request: &Request, row: &JobRow, now_ms: Ms) -> QueueEntry {
+    match request.cause {
+        Some(RollbackCause::Unsent) => {
+            let due_ms = now_ms.saturating_add(settings.retry_base_ms);
+            later_entry(&row.lane, due_ms, &row.rank, row.attempt)
+        }
+        Some(RollbackCause::LeaseOver | RollbackCause::Held) | None => {
+            ready_entry(&row.lane, &row.rank, row.attempt)
+        }
+    }
+}
+
 /// A claim that was never started: the narrow rollback. Nothing was submitted, for only a started attempt submits.
 async fn give_back<P: Ports>(
     ports: &P,
@@ -105,7 +120,7 @@ async fn give_back<P: Ports>(
     } else {
         JobTransition::Release {
             ours,
-            entry: ready_entry(&row.lane, &row.rank, row.attempt),
+            entry: back_entry(settings, request, row, now_ms),
             unless_accepted: false,
             failing_below: request.dead.then(|| settings.max_failures.saturating_sub(1)),
         }
@@ -171,23 +186,44 @@ async fn last_resort<P: Ports>(ports: &P, settings: &Settings, row: &JobRow) -> 
     match ports.status(&row.lane, &task).await {
         TaskState::Failed { class, reason } => {
             let failure = Failure { class, reason, counted: true, retry_at_ms: None, cost: Cost::AtRisk };
-            let outcome = OutcomeRow::failed(end_of(row, ports.now_ms()), failure);
-            match settle::outcome(ports, settings.write_repeats, &outcome, None).await? {
-                Recorded::Follow(outcome) => {
-                    follow_ended(ports, settings, row, &outcome).await?;
-                    Ok(Note::Followed)
-                }
-                Recorded::Moved => Ok(Note::Stale),
-            }
+            record(ports, settings, row, OutcomeRow::failed(end_of(row, ports.now_ms()), failure)).await
         }
-        TaskState::Running
-        | TaskState::Completed(_)
-        | TaskState::Cancelled
-        | TaskState::Missing
-        | TaskState::Unknown => {
+        TaskState::Cancelled if row.cancel_requested => {
+            let reason = "it was cancelled at the provider as asked";
+            let outcome = OutcomeRow::cancelled(end_of(row, ports.now_ms()), reason, Cost::AtRisk);
+            record(ports, settings, row, outcome).await
+        }
+        TaskState::Cancelled => {
+            let reason = "it was cancelled at the provider, and not by us".to_owned();
+            let failure = Failure {
+                class: ErrorClass::Transient,
+                reason,
+                counted: true,
+                retry_at_ms: None,
+                cost: Cost::AtRisk,
+            };
+            record(ports, settings, row, OutcomeRow::failed(end_of(row, ports.now_ms()), failure)).await
+        }
+        TaskState::Running | TaskState::Completed(_) | TaskState::Missing | TaskState::Unknown => {
             let reason = format!("finishing task {task} failed too often; it is looked at again slowly");
             hold(ports, settings, row, &reason).await?;
             Ok(Note::Held)
         }
+    }
+}
+
+/// Records how the attempt ended, and follows it.
+async fn record<P: Ports>(
+    ports: &P,
+    settings: &Settings,
+    row: &JobRow,
+    outcome: OutcomeRow,
+) -> Result<Note, Fault> {
+    match settle::outcome(ports, settings.write_repeats, &outcome, None).await? {
+        Recorded::Follow(outcome) => {
+            follow_ended(ports, settings, row, &outcome).await?;
+            Ok(Note::Followed)
+        }
+        Recorded::Moved => Ok(Note::Stale),
     }
 }

@@ -110,10 +110,7 @@ async fn resume<P: Ports>(ports: &P, settings: &Settings, check: Check, row: Job
 }
 
 /// What whoever won the lease does: follow an outcome that was recorded meanwhile, resolve a lost submit, or poll.
-///
-/// # Errors
-/// [`Fault`] when an answer stays unknown.
-pub async fn resume_now<P: Ports>(
+async fn resume_now<P: Ports>(
     ports: &P,
     settings: &Settings,
     check: Check,

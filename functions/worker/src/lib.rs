@@ -37,5 +37,3 @@ pub async fn handle<P: Ports>(
         }
     }
 }
-
-pub use check::resume_now;

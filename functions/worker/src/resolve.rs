@@ -27,8 +27,8 @@ pub(crate) async fn resolve<P: Ports>(
     match capabilities.recovery {
         Recovery::Key { lifetime_ms } => {
             // The repeat must reach the provider while it still knows the key.
-            let last_ms =
-                started_ms.saturating_add(lifetime_ms).saturating_sub(capabilities.submit_timeout_ms);
+            let needed_ms = capabilities.submit_timeout_ms.saturating_add(settings.submit_margin_ms);
+            let last_ms = started_ms.saturating_add(lifetime_ms).saturating_sub(needed_ms);
             if now_ms < last_ms && check.tries < settings.max_tries {
                 repeat(ports, settings, check, row).await
             } else {

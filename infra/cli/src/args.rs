@@ -5,7 +5,11 @@ use std::path::PathBuf;
 
 /// Coordinates paid renders: never paid twice, never lost, never published unstored.
 #[derive(Debug, Parser)]
-#[command(name = "glassline", version, about)]
+#[command(
+    name = "glassline",
+    version,
+    about = "Coordinates paid renders: never paid twice, never lost, never published unstored."
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) options: Options,

@@ -44,6 +44,13 @@ fn read_lanes(file: Option<&Path>) -> Result<Vec<LaneSetup>, Failure> {
     if lanes.is_empty() {
         return Err(Failure::new(format!("{} names no lane; give at least one", file.display())));
     }
+    for lane in &lanes {
+        lane.check().map_err(|why| Failure::new(format!("{}: {why}", file.display())))?;
+    }
+    let mut names = std::collections::BTreeSet::new();
+    if let Some(twice) = lanes.iter().find(|lane| !names.insert(&lane.name)) {
+        return Err(Failure::new(format!("{}: lane {} is there twice", file.display(), twice.name)));
+    }
     Ok(lanes)
 }
 

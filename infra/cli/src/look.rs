@@ -7,7 +7,7 @@ use crate::output::{self, span, table, time};
 use glassline_aws::dynamo::ParentView;
 use glassline_local::stores::QUEUES;
 use glassline_protocol::ids::{Id, JobKey, ParentKey};
-use glassline_protocol::intake::month_of;
+use glassline_protocol::intake::{month_before, month_of};
 use glassline_protocol::ports::{Local as _, Store as _};
 use glassline_protocol::row::{JobRow, OutcomeRow, Status, Value};
 use serde_json::{Map, json};
@@ -16,8 +16,6 @@ use std::process::ExitCode;
 
 /// Jobs counted in a lane before the count says "or more".
 const COUNT_LIMIT: usize = 1_000;
-/// About a month, in milliseconds: the month before this one is listed, too.
-const MONTH_MS: u64 = 31 * 86_400_000;
 
 fn counts(jobs: &[JobRow]) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
@@ -28,9 +26,11 @@ fn counts(jobs: &[JobRow]) -> BTreeMap<&'static str, usize> {
 }
 
 async fn recent(connection: &Connection, limit: usize) -> Result<Vec<(ParentKey, ParentView)>, Failure> {
-    let now_ms = connection.ports.now_ms();
-    let mut months = vec![month_of(now_ms), month_of(now_ms.saturating_sub(MONTH_MS))];
-    months.dedup();
+    let this = month_of(connection.ports.now_ms());
+    let months: Vec<String> = month_before(&this).into_iter().fold(vec![this], |mut months, before| {
+        months.push(before);
+        months
+    });
     let mut views = Vec::new();
     for month in months {
         for key in connection.ports.store.posts(&month, limit.saturating_sub(views.len())).await? {

@@ -62,6 +62,7 @@ async fn one(
         }
     };
     let (what, good) = match submitted {
+        Ok(Submitted::New(1)) => ("submitted".to_owned(), true),
         Ok(Submitted::New(count)) => (format!("submitted, {count} {kind}"), true),
         Ok(Submitted::Already(0)) => ("was there already, the same".to_owned(), true),
         Ok(Submitted::Already(count)) => (format!("was there already; {count} missing {kind} added"), true),

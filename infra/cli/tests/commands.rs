@@ -34,7 +34,10 @@ fn the_demo_proves_that_each_shot_was_paid_for_once() {
     }
     assert!(report["faults"]["drop_answer"].as_u64().unwrap() >= 2, "{report}");
     assert_eq!(report["faults"]["kill_worker"], 1, "{report}");
-    assert!(report["operations_per_job"]["write_units"].as_f64().unwrap() >= 7.0, "{report}");
+    let used = &report["operations_per_job"];
+    assert_eq!(used["create_write_units"], 3.0, "{report}");
+    assert!(used["write_units"].as_f64().unwrap() >= 7.0, "{report}");
+    assert_eq!(report["episodes"][0]["status"], "complete", "{report}");
     assert!(report["seconds"].as_f64().unwrap() > 1.0, "{report}");
     // What it left behind can be looked at without a running stack.
     let data = folder.path().join("data");

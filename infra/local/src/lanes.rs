@@ -1,7 +1,7 @@
 //! The lanes of a local stack, each an account at the sandbox provider.
 
 use glassline_protocol::ids::{Id, LaneName};
-use glassline_protocol::intake::NewSeries;
+use glassline_protocol::intake::{MAX_CAPACITY, NewSeries};
 use glassline_protocol::provider::Recovery;
 use glassline_protocol::row::LaneRow;
 use glassline_sandbox::AccountConfig;
@@ -73,10 +73,34 @@ pub fn default_series(lanes: &[LaneSetup]) -> Vec<NewSeries> {
 }
 
 impl LaneSetup {
+    /// Checks what the types don't say.
+    ///
+    /// # Errors
+    /// One sentence that names the lane, what is wrong and what to do.
+    pub fn check(&self) -> Result<(), String> {
+        let lane = &self.name;
+        if self.capacity == 0 || self.capacity > MAX_CAPACITY {
+            return Err(format!("lane {lane}: its capacity is {}; use 1 to {MAX_CAPACITY}", self.capacity));
+        }
+        match self.recovery {
+            Recovery::Callback { .. } => Err(format!(
+                "lane {lane}: the tier callback needs an address for callbacks, which this stack doesn't have yet; use \
+                 key, lookup or none"
+            )),
+            Recovery::Key { lifetime_ms: 0 } => {
+                Err(format!("lane {lane}: a key that is remembered for 0 ms is none; use the tier none"))
+            }
+            Recovery::Key { .. } | Recovery::Lookup { .. } | Recovery::None => Ok(()),
+        }
+    }
+
     /// Its row.
     #[must_use]
     pub fn row(&self) -> LaneRow {
-        LaneRow { starts_per_minute: self.starts_per_minute, ..LaneRow::new(self.name.clone(), self.capacity) }
+        LaneRow {
+            starts_per_minute: self.starts_per_minute,
+            ..LaneRow::new(self.name.clone(), self.capacity)
+        }
     }
 
     /// The key of its account. It opens a sandbox on this machine's loopback interface and nothing else.
@@ -90,6 +114,11 @@ impl LaneSetup {
     pub fn account(&self) -> AccountConfig {
         AccountConfig {
             idempotency_keys: matches!(self.recovery, Recovery::Key { .. }),
+            key_lifetime_ms: match self.recovery {
+                Recovery::Key { lifetime_ms } => lifetime_ms,
+                Recovery::Lookup { .. } | Recovery::Callback { .. } | Recovery::None => 0,
+            }
+            .max(1),
             lookup: matches!(self.recovery, Recovery::Lookup { .. }),
             callbacks: matches!(self.recovery, Recovery::Callback { .. }),
             render_min_ms: self.render_min_ms,

@@ -190,7 +190,8 @@ fn providers(lanes: &[LaneSetup], url: &str) -> Value {
 /// The vault's configuration, as the finisher reads it.
 #[must_use]
 pub fn storage_config(lanes: &[LaneSetup], sandbox_port: u16, root: &Path) -> Value {
-    let host = json!({ "host": "127.0.0.1", "port": sandbox_port, "allow_http": true, "allow_private": true });
+    let host =
+        json!({ "host": "127.0.0.1", "port": sandbox_port, "allow_http": true, "allow_private": true });
     let lanes = lanes.iter().map(|lane| (lane.name.to_string(), json!([host])));
     json!({
         "store": { "kind": "fs", "root": root },
@@ -252,10 +253,7 @@ fn environment(
         pair(config::HANDOFF_SECRET, secret),
         pair(config::SETTINGS, serde_json::to_string(&config.settings).unwrap_or_default()),
         pair(config::PROVIDERS, providers(&config.lanes, &sandbox.url()).to_string()),
-        pair(
-            config::STORAGE,
-            storage_config(&config.lanes, sandbox.address.port(), storage).to_string(),
-        ),
+        pair(config::STORAGE, storage_config(&config.lanes, sandbox.address.port(), storage).to_string()),
     ];
     env.extend(stores.urls().into_iter().map(|(queue, url)| pair(queue_variable(queue), url)));
     env

@@ -32,7 +32,7 @@ const fn queue(name: &'static str, dead_letters: Option<&'static str>) -> QueueS
 }
 
 /// Every queue, dead letters first. The dead letters of render and finish are read by the rollback function; what even
-/// that can't handle, and undeliverable wakes, wait for a person in `rollback-dlq`.
+/// that can't handle waits for a person in `rollback-dlq`, undeliverable wakes in `wake-dlq`.
 pub const QUEUES: [QueueSpec; 9] = [
     queue("rollback-dlq", None),
     queue("wake-dlq", None),
@@ -120,7 +120,8 @@ impl Stores {
                 .map_err(|source| StoresError::Folder { path: path.to_owned(), source })?;
         }
         let table_file = folder.map(|folder| folder.join("table.sqlite"));
-        let place = table_file.as_ref().map_or_else(|| "memory".to_owned(), |path| path.display().to_string());
+        let place =
+            table_file.as_ref().map_or_else(|| "memory".to_owned(), |path| path.display().to_string());
         let opened = match &table_file {
             Some(path) => Database::new(&path.to_string_lossy()),
             None => Database::memory(),
@@ -152,7 +153,9 @@ impl Stores {
             }
         });
         let stores = Self { engine, dynamo, sqs, servers: vec![dynamo_server, sqs_server] };
-        create_table(&stores.clients().dynamo, TABLE).await.map_err(|error| table_error(error.to_string()))?;
+        create_table(&stores.clients().dynamo, TABLE)
+            .await
+            .map_err(|error| table_error(error.to_string()))?;
         Ok(stores)
     }
 

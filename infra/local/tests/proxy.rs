@@ -1,6 +1,10 @@
 //! The fault proxy between the real SDK and a real DynamoDB engine: each fault is what the SDK takes it for, and the
 //! table shows whether the request was done.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking too")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the raw SDK calls, and the time they take, are what is tested"
+)]
 
 use std::net::SocketAddr;
 

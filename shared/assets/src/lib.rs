@@ -52,6 +52,7 @@ struct Inner {
 #[derive(Debug)]
 enum Failure {
     Refused { code: &'static str, reason: String },
+    Barred { code: &'static str, reason: String },
     Expired,
     Unavailable,
 }
@@ -184,6 +185,10 @@ impl Vault for AssetVault {
                 tracing::warn!(%lane, %job, attempt, code, reason, "output refused");
                 Saved::Refused { class: ErrorClass::BadOutput, reason }
             }
+            Err(Failure::Barred { code, reason }) => {
+                tracing::error!(%lane, %job, attempt, code, reason, "output barred by our own policy");
+                Saved::Barred { reason }
+            }
             Err(Failure::Expired) => Saved::Expired,
             Err(Failure::Unavailable) => Saved::Unavailable,
         }
@@ -200,7 +205,7 @@ impl From<FetchError> for Failure {
     fn from(error: FetchError) -> Self {
         let reason = error.to_string();
         match error {
-            FetchError::Blocked(why) => Self::Refused { code: why.code(), reason },
+            FetchError::Blocked(why) => Self::Barred { code: why.code(), reason },
             FetchError::Answer(_) => Self::Refused { code: "answer", reason },
             FetchError::TooLarge { .. } => Self::Refused { code: "too_large", reason },
             FetchError::Expired(status) => {

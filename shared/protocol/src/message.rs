@@ -339,7 +339,7 @@ impl Message {
             object.insert("v".into(), VERSION.into());
             object.insert("kind".into(), kind.into());
         }
-        value.to_string()
+        sendable(value.to_string())
     }
 
     /// Reads a body.
@@ -372,6 +372,15 @@ impl Message {
         };
         Ok(message)
     }
+}
+
+/// Escapes the two characters that JSON takes as they are and SQS refuses
+/// (<https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>).
+fn sendable(json: String) -> String {
+    if json.contains(['\u{fffe}', '\u{ffff}']) {
+        return json.replace('\u{fffe}', "\\ufffe").replace('\u{ffff}', "\\uffff");
+    }
+    json
 }
 
 /// A post's frame and an episode's shot are not jobs, though each half of the key is well formed.

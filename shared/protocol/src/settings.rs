@@ -34,9 +34,11 @@ pub struct Settings {
     pub throttle_pause_ms: u64,
     /// How long a lane pauses for missing credit or bad credentials.
     pub refused_pause_ms: u64,
-    /// Tries to resolve a lost submit by repeating it with its key, before it is held.
+    /// Tries to resolve a lost submit by repeating it with its key, before it is held. A held job is looked at slowly, and
+    /// each such look tries once more while the key lives.
     pub max_tries: u32,
-    /// Resumes after dead letters, before the job is held or failed.
+    /// Resumes after dead letters in one chain of messages, before the job is held or failed. A resume that a lease or a
+    /// slow look brings begins a new chain.
     pub max_resumes: u32,
     /// Slots filled at the same time by one tick.
     pub claim_concurrency: usize,
@@ -46,7 +48,7 @@ pub struct Settings {
     pub story_lock_ms: u64,
     /// Most episodes of one series opened by one tick.
     pub max_openings_per_tick: usize,
-    /// Open episodes of one series that a full tick looks at, lowest numbers first.
+    /// Open episodes of one series that a full tick looks at, from a random one on.
     pub open_heads_per_tick: usize,
     /// Repeats of one write whose reply was lost, before the caller gives the message back.
     pub write_repeats: u32,
@@ -103,6 +105,12 @@ impl Settings {
                 "submit_lease_ms is {}, and must be more than its provider's submit_timeout_ms plus submit_margin_ms, \
                  {needed_ms}; raise it",
                 self.submit_lease_ms
+            ));
+        }
+        if self.renew_below_ms <= provider.poll_ms {
+            return misfit(format!(
+                "renew_below_ms is {}, and must be more than its provider's poll_ms, {}; raise it",
+                self.renew_below_ms, provider.poll_ms
             ));
         }
         if self.render_lease_ms <= provider.poll_ms.saturating_add(self.renew_below_ms) {

@@ -14,8 +14,6 @@ pub enum Fault {
     RetryAfter {
         /// What isn't possible now, one sentence without its full stop.
         what: String,
-        /// A time to wait, in milliseconds, if one is known.
-        after_ms: Option<u64>,
     },
     /// It can never be handled: it goes the way of the dead letter.
     #[error("{0}")]
@@ -26,7 +24,7 @@ impl Fault {
     /// Try again later, without a time.
     #[must_use]
     pub fn retry(what: impl Into<String>) -> Self {
-        Self::RetryAfter { what: what.into(), after_ms: None }
+        Self::RetryAfter { what: what.into() }
     }
 
     /// The stable code that logs, metrics and runbooks use.

@@ -1,6 +1,6 @@
 //! Signatures of handoffs: a message on the render queue is acted on only if somebody who knows the secret wrote it.
 //!
-//! Entry and ownership are separate (design §9): a right signature lets a message in, and the token on the row decides
+//! Entry and ownership are separate: a right signature lets a message in, and the token on the row decides
 //! whether it may change anything.
 
 use crate::message::Handoff;

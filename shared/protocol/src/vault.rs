@@ -40,6 +40,12 @@ pub enum Saved {
         /// One sentence for a person, without the address.
         reason: String,
     },
+    /// Our own policy doesn't let us fetch it (a host that isn't allowed, an inside address). It is paid for, and
+    /// rendering it again would end the same: a person decides.
+    Barred {
+        /// One sentence for a person, without the address.
+        reason: String,
+    },
     /// The address no longer works: ask the provider for a fresh one, and if there is none, the output is gone.
     Expired,
     /// Not possible now (network, storage): try again later.

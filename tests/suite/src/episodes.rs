@@ -69,7 +69,7 @@ impl World {
     pub async fn open_with(&self, plan: &Plan, series: &str) -> Option<Result<Opened, HandlerFault>> {
         let ports: Faulty<'_, Ports> = Faulty::new(&self.ports, plan, "dispatch");
         let key = series_key(series);
-        ports.run(open_episodes(&ports, &self.settings, &key)).await
+        ports.run(Box::pin(open_episodes(&ports, &self.settings, &key))).await
     }
 
     /// Dispatch's look at one series, without faults: the numbers of the episodes it opened.

@@ -33,11 +33,11 @@ impl<'a, P> Faulty<'a, P> {
     }
 
     /// Runs a handler until it returns (`Some`) or dies (`None`).
-    pub async fn run<T>(&self, handler: impl Future<Output = T> + Unpin) -> Option<T> {
+    pub async fn run<T>(&self, handler: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
             () = self.crashed.notified() => None,
-            done = handler => Some(done),
+            done = Box::pin(handler) => Some(done),
         }
     }
 

@@ -97,8 +97,13 @@ fn killer(reference: String, host: Arc<OnceLock<Host>>, kills: Arc<AtomicU64>) -
             return;
         }
         if let Some(host) = host.get()
-            && host.kill_any_busy("worker", 0).is_some()
+            && let Some(pid) = host.kill_any_busy("worker", 0)
         {
+            // Not answered before it is dead: a worker that still gets the answer would record it.
+            let until = Instant::now() + Duration::from_secs(5);
+            while host.environments("worker").iter().any(|one| one.pid == pid) && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(2));
+            }
             kills.fetch_add(1, Ordering::SeqCst);
         }
     })

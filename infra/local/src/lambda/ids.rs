@@ -1,5 +1,8 @@
 //! Identifiers in the shapes AWS gives them.
-#![allow(clippy::disallowed_methods, reason = "request ids and time stamps of the host are not the protocol's")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "request ids and time stamps of the host are not the protocol's"
+)]
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,7 +1,7 @@
 //! Addresses that must not be fetched, and configurations that would allow them.
 
 use crate::fixtures::png;
-use crate::site::{Page, Site, lane, local, refused, save, scripted, stored, vault};
+use crate::site::{Page, Site, barred, lane, local, save, scripted, stored, vault};
 use glassline_assets::{AllowedHost, AssetVault, Limits, StoreConfig, VaultConfig, VaultConfigError};
 use glassline_protocol::provider::Media;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ async fn addresses_off_the_list_are_refused() {
         ("https://metadata.google.internal/", "allowed hosts"),
     ];
     for (url, expected) in cases {
-        let reason = refused(save(&vault, url, Media::Image).await);
+        let reason = barred(save(&vault, url, Media::Image).await);
         assert!(reason.contains(expected), "{url}: {reason}");
         assert!(!reason.contains("secret") && !reason.contains("example"), "{url}: {reason}");
     }
@@ -98,7 +98,7 @@ async fn a_listed_host_inside_our_network_is_not_dialled() {
         // An address in another form than its plain one can't be listed at all.
         let name = host.host.clone();
         let vault = vault(folder.path(), vec![host], Limits::default());
-        let reason = refused(save(&vault, &format!("{url}:{}/out", site.port), Media::Image).await);
+        let reason = barred(save(&vault, &format!("{url}:{}/out", site.port), Media::Image).await);
         assert!(reason.contains("may not be dialled"), "{url} for {name}: {reason}");
     }
     assert!(site.asked().is_empty());
@@ -138,7 +138,7 @@ async fn a_redirect_is_held_to_the_same_rules() {
     let folder = TempDir::new().unwrap();
     let vault = vault(folder.path(), vec![local(site.port)], Limits::default());
     for (path, target, expected) in targets {
-        let reason = refused(save(&vault, &site.url(path), Media::Image).await);
+        let reason = barred(save(&vault, &site.url(path), Media::Image).await);
         assert!(reason.contains(expected), "{target}: {reason}");
     }
     assert!(trap.asked().is_empty());

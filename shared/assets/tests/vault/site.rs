@@ -167,7 +167,9 @@ pub(crate) async fn save_as(vault: &AssetVault, url: &str, expected: Media, job:
 pub(crate) fn stored(saved: Saved) -> Asset {
     match saved {
         Saved::Stored(asset) => asset,
-        Saved::Refused { .. } | Saved::Expired | Saved::Unavailable => panic!("not stored: {saved:?}"),
+        Saved::Refused { .. } | Saved::Barred { .. } | Saved::Expired | Saved::Unavailable => {
+            panic!("not stored: {saved:?}")
+        }
     }
 }
 
@@ -178,6 +180,18 @@ pub(crate) fn refused(saved: Saved) -> String {
             assert_eq!(class, glassline_protocol::provider::ErrorClass::BadOutput);
             reason
         }
-        Saved::Stored(_) | Saved::Expired | Saved::Unavailable => panic!("not refused: {saved:?}"),
+        Saved::Stored(_) | Saved::Barred { .. } | Saved::Expired | Saved::Unavailable => {
+            panic!("not refused: {saved:?}")
+        }
+    }
+}
+
+/// Why our own policy did not fetch it: that never counts against the attempt.
+pub(crate) fn barred(saved: Saved) -> String {
+    match saved {
+        Saved::Barred { reason } => reason,
+        Saved::Stored(_) | Saved::Refused { .. } | Saved::Expired | Saved::Unavailable => {
+            panic!("not barred: {saved:?}")
+        }
     }
 }

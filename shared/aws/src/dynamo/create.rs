@@ -21,7 +21,7 @@ pub(super) enum Put<R> {
 
 impl DynamoStore {
     /// Puts a row unless one with its key is there; that one is returned.
-    pub(super) async fn put_new<R: Row>(&self, row: &R) -> Put<R> {
+    pub(super) async fn put_new<R: Row>(&self, what: &'static str, row: &R) -> Put<R> {
         for attempt in 0..BUSY_TRIES {
             let request = self
                 .client
@@ -33,13 +33,13 @@ impl DynamoStore {
                 .return_consumed_capacity(Self::capacity());
             let error = match request.send().await {
                 Ok(output) => {
-                    self.used("PutItem", output.consumed_capacity.as_slice());
+                    self.used(what, output.consumed_capacity.as_slice());
                     return Put::Created;
                 }
                 Err(error) => error,
             };
             if let Some(PutItemError::ConditionalCheckFailedException(failed)) = error.as_service_error() {
-                self.used("PutItem refused", &[]);
+                self.refused("PutItem refused");
                 return match failed.item().map(from_item) {
                     Some(Ok(found)) => Put::Exists(Box::new(found)),
                     Some(Err(_)) | None => Put::Unknown,
@@ -67,15 +67,17 @@ impl DynamoStore {
             }
         }
         match row {
-            NewRow::Job(row) => answer(self.put_new(row).await, NewRow::Job),
-            NewRow::Spec(row) => answer(self.put_new(row).await, NewRow::Spec),
-            NewRow::Head(row) => answer(self.put_new(row).await, NewRow::Head),
-            NewRow::Lane(row) => answer(self.put_new(row).await, NewRow::Lane),
-            NewRow::Slot(row) => answer(self.put_new(row).await, NewRow::Slot),
-            NewRow::Series(row) => answer(self.put_new(row).await, NewRow::Series),
-            NewRow::Story(row) => answer(self.put_new(row).await, NewRow::Story),
-            NewRow::StorySpec(row) => answer(self.put_new(row).await, NewRow::StorySpec),
-            NewRow::Episode(row) => answer(self.put_new(row).await, NewRow::Episode),
+            NewRow::Job(row) => answer(self.put_new("PutItem job", row).await, NewRow::Job),
+            NewRow::Spec(row) => answer(self.put_new("PutItem spec", row).await, NewRow::Spec),
+            NewRow::Head(row) => answer(self.put_new("PutItem head", row).await, NewRow::Head),
+            NewRow::Lane(row) => answer(self.put_new("PutItem lane", row).await, NewRow::Lane),
+            NewRow::Slot(row) => answer(self.put_new("PutItem slot", row).await, NewRow::Slot),
+            NewRow::Series(row) => answer(self.put_new("PutItem series", row).await, NewRow::Series),
+            NewRow::Story(row) => answer(self.put_new("PutItem story", row).await, NewRow::Story),
+            NewRow::StorySpec(row) => {
+                answer(self.put_new("PutItem story spec", row).await, NewRow::StorySpec)
+            }
+            NewRow::Episode(row) => answer(self.put_new("PutItem episode", row).await, NewRow::Episode),
         }
     }
 

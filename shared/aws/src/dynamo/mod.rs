@@ -46,6 +46,12 @@ impl DynamoStore {
         self.meter.add(operation, capacity.iter().filter_map(ConsumedCapacity::capacity_units).sum());
     }
 
+    /// Counts a refused conditional write. The refusal doesn't say what it consumed; AWS charges it like the write, and
+    /// our rows that are written conditionally are within one unit.
+    fn refused(&self, operation: &'static str) {
+        self.meter.add(operation, 1.0);
+    }
+
     fn capacity() -> ReturnConsumedCapacity {
         ReturnConsumedCapacity::Total
     }

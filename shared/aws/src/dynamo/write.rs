@@ -73,7 +73,7 @@ impl DynamoStore {
                 Err(error) => error,
             };
             if let Some(UpdateItemError::ConditionalCheckFailedException(failed)) = error.as_service_error() {
-                self.used("UpdateItem refused", &[]);
+                self.refused("UpdateItem refused");
                 return refused(failed.item());
             }
             match trouble(&error) {
@@ -155,7 +155,7 @@ impl DynamoStore {
 
     /// Puts an outcome if the attempt has none.
     pub(super) async fn put_outcome_always(&self, outcome: &OutcomeRow) -> OutcomePut {
-        match self.put_new(outcome).await {
+        match self.put_new("PutItem outcome", outcome).await {
             super::create::Put::Created => OutcomePut::Recorded,
             super::create::Put::Exists(found) if *found == *outcome => OutcomePut::Recorded,
             super::create::Put::Exists(found) => OutcomePut::Exists(found),

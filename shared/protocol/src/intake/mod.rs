@@ -11,7 +11,7 @@ pub use any::{Submission, parse_submissions};
 pub use parse::{BadPost, Post, Shot, parse_posts};
 pub use story::{Story, parse_stories, parse_stories_csv};
 pub use story_submit::{EpisodeRows, NewSeries, create_series, episode_rows, submit_story, wake_series};
-pub use submit::{SubmitError, Submitted, create_lane, month_of, rows_of, submit_post};
+pub use submit::{SubmitError, Submitted, create_lane, month_before, month_of, rows_of, submit_post};
 
 /// Longest prompt, in bytes.
 pub const MAX_PROMPT_BYTES: usize = 32_768;

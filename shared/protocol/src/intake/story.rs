@@ -67,13 +67,15 @@ pub(super) fn refuse_repeats(stories: Vec<Result<Story, BadPost>>) -> Vec<Result
     let mut seen = std::collections::HashMap::new();
     let checked = stories.into_iter().map(|story| {
         let story = story?;
-        match seen.insert(story.story_key(), story.fingerprint()) {
-            Some(other) if other != story.fingerprint() => Err(BadPost::new(
-                format!("story {} of series {}", story.key, story.series),
-                "its key appears twice in this input with different contents; give each story its own key",
-            )),
-            Some(_) | None => Ok(story),
+        let fingerprint = story.fingerprint();
+        // The first one stays the measure: a refused one must not get the next ones through.
+        if *seen.entry(story.story_key()).or_insert_with(|| fingerprint.clone()) == fingerprint {
+            return Ok(story);
         }
+        Err(BadPost::new(
+            format!("story {} of series {}", story.key, story.series),
+            "its key appears twice in this input with different contents; give each story its own key",
+        ))
     });
     checked.collect()
 }

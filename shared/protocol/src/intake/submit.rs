@@ -133,6 +133,18 @@ pub fn month_of(now_ms: Ms) -> String {
     timestamp.unwrap_or_default().strftime("%Y-%m").to_string()
 }
 
+/// The month before one, `2026-01` to `2025-12`; `None` when it isn't a month.
+#[must_use]
+pub fn month_before(month: &str) -> Option<String> {
+    let (year, month) = month.split_once('-')?;
+    let (year, month): (u32, u32) = (year.parse().ok()?, month.parse().ok()?);
+    Some(if month <= 1 {
+        format!("{:04}-12", year.checked_sub(1)?)
+    } else {
+        format!("{year:04}-{:02}", month - 1)
+    })
+}
+
 pub(super) async fn create<S: Store>(store: &S, row: &NewRow, what: &str) -> Result<Created, SubmitError> {
     for _ in 0..TRIES {
         match store.create(row).await {
@@ -216,4 +228,17 @@ pub async fn create_lane<S: Store>(store: &S, lane: LaneRow) -> Result<(), Submi
         .collect::<Vec<Result<(), SubmitError>>>()
         .await;
     slots.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_month_before_is_the_month_before() {
+        for (month, before) in [("2026-01", "2025-12"), ("2026-05", "2026-04"), ("2026-12", "2026-11")] {
+            assert_eq!(month_before(month).as_deref(), Some(before));
+        }
+        assert_eq!(month_before("May"), None);
+    }
 }

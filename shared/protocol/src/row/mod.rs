@@ -228,12 +228,12 @@ macro_rules! row {
             $($(#[$fdoc])* pub $field: $type),*
         }
         impl std::fmt::Debug for $row {
-            /// Without prompt and params, which never reach a log.
+            /// Without prompts and params, which never reach a log.
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let mut row = f.debug_struct(stringify!($row));
                 row.field("key", &self.key);
                 $(match stringify!($field) {
-                    "prompt" | "params" => row.field(stringify!($field), &"…"),
+                    "prompt" | "params" | "template" | "frame_1" | "frame_2" | "frame_3" | "frame_4" => row.field(stringify!($field), &"…"),
                     shown => row.field(shown, &self.$field),
                 };)*
                 row.finish()

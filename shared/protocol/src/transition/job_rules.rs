@@ -1,4 +1,4 @@
-//! The job's transition table (design §4): for each transition what must match, what changes, and how we recognise our
+//! The job's transition table: for each transition what must match, what changes, and how we recognise our
 //! own lost reply.
 
 use super::job::{JobTransition, Ours};

@@ -1,5 +1,5 @@
 //! Transitions of stories, series and episode heads. Those that must change together are put together in
-//! [`crate::transaction`].
+//! one transaction of [`crate::ports::Part`]s.
 
 use crate::ids::{Ms, Token};
 use crate::row::outcome::short;

@@ -23,6 +23,9 @@ const LAST_ATTEMPT: u32 = 3;
 /// A job fails at this many failures.
 const MAX_FAILURES: u32 = 2;
 
+/// More rows than a sound set of rules makes of one job within these attempts.
+const MOST_ROWS: usize = 50_000;
+
 /// Every transition that anybody could try on a row, as its owner or as a person.
 fn tries(row: &JobRow, texts: &Texts) -> Vec<JobTransition> {
     let attempt = row.attempt;
@@ -89,6 +92,8 @@ pub(crate) fn reachable(first: JobRow, texts: &Texts) -> HashSet<JobRow> {
                 continue;
             }
             let next = rule.apply(&row).unwrap_or_else(|error| panic!("{transition:?}: {error}"));
+            // A broken rule could make rows without end.
+            assert!(seen.len() < MOST_ROWS, "{} after {row:?} makes ever more rows", transition.name());
             if next.attempt <= LAST_ATTEMPT && seen.insert(next.clone()) {
                 open.push(next);
             }

@@ -18,4 +18,6 @@ mod rows;
 mod rules;
 mod sign;
 mod sizes;
+mod stories;
+mod story_rows;
 mod transitions;

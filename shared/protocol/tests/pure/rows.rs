@@ -102,7 +102,7 @@ pub(crate) fn attributes<R: Row>(row: &R) -> BTreeMap<&'static str, Value> {
     R::Field::ALL.iter().filter_map(|field| Some((field.name(), row.get(*field)?))).collect()
 }
 
-fn round_trip<R: Row>(row: &R, other: R) -> Result<(), TestCaseError> {
+pub(crate) fn round_trip<R: Row>(row: &R, other: R) -> Result<(), TestCaseError> {
     let stored = attributes(row);
     let read = R::read(row.key().clone(), |name| stored.get(name).cloned());
     prop_assert_eq!(read.as_ref(), Ok(row));
@@ -150,7 +150,7 @@ proptest! {
 }
 
 /// A row with every field present.
-fn whole<R: Row>(strategy: impl Strategy<Value = R>) -> R {
+pub(crate) fn whole<R: Row>(strategy: impl Strategy<Value = R>) -> R {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     for _ in 0..100_000 {
         let row = strategy.new_tree(&mut runner).unwrap().current();
@@ -162,13 +162,13 @@ fn whole<R: Row>(strategy: impl Strategy<Value = R>) -> R {
 }
 
 /// What a row's fields ask for, by hand.
-struct Asks {
+pub(crate) struct Asks {
     /// May not be absent.
-    required: &'static [&'static str],
+    pub(crate) required: &'static [&'static str],
     /// Texts with a rule of their own.
-    ruled: &'static [&'static str],
+    pub(crate) ruled: &'static [&'static str],
     /// Numbers below 2^32.
-    small: &'static [&'static str],
+    pub(crate) small: &'static [&'static str],
 }
 
 /// Puts and reads one field with another value; both must agree, and a refusal must name row and field.
@@ -193,7 +193,7 @@ fn check<R: Row>(row: &R, field: R::Field, value: Option<Value>, fits: bool) {
     }
 }
 
-fn check_all<R: Row>(row: R, asks: &Asks) {
+pub(crate) fn check_all<R: Row>(row: R, asks: &Asks) {
     for field in R::Field::ALL {
         let name = field.name();
         let kind = row.get(*field).unwrap();
@@ -276,7 +276,7 @@ fn a_refusal_is_one_sentence_that_says_where_and_what() {
     assert!(!error.to_string().contains("6789ABCDEF"), "{error}");
 }
 
-fn names<R: Row>() {
+pub(crate) fn names<R: Row>() {
     let names: Vec<&str> = R::Field::ALL.iter().map(|field| field.name()).collect();
     let unique: HashSet<&str> = names.iter().copied().chain(["pk", "sk"]).collect();
     assert_eq!(unique.len(), names.len() + 2, "{names:?}");

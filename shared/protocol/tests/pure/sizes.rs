@@ -17,11 +17,11 @@ use glassline_protocol::row::{
 use glassline_protocol::vault::Asset;
 use std::collections::BTreeMap;
 
-const WRITE_UNIT_BYTES: usize = 1_024;
+pub(crate) const WRITE_UNIT_BYTES: usize = 1_024;
 /// Room that is left for a field to come.
 const SPARE_BYTES: usize = 32;
 
-fn size_bytes<R: Row>(row: &R) -> usize {
+pub(crate) fn size_bytes<R: Row>(row: &R) -> usize {
     let PrimaryKey { pk, sk } = row.key().primary();
     let key_bytes = "pk".len() + pk.len() + "sk".len() + sk.len();
     let value_bytes = |value: &Value| match value {

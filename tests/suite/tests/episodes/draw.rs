@@ -64,7 +64,7 @@ async fn a_choice_reads_half_a_unit_per_4_kb_of_keys() {
         let bytes = index_bytes(&world, series).await;
         let bound = bytes.div_ceil(4_096) as f64 * 0.5;
         assert!(bound <= most_units, "{count} stories are {bytes} bytes of keys");
-        world.ports.store.meter().take();
+        let _ = world.ports.store.meter().take();
         assert_eq!(world.ports.open_stories(&series_key(series)).await.unwrap().len(), count);
         let used = world.ports.store.meter().take();
         assert_eq!(used.len(), 1, "{used:?}");

@@ -4,7 +4,7 @@ use glassline_protocol::ids::Token;
 use glassline_protocol::provider::ErrorClass;
 use glassline_protocol::row::{EpisodeStatus, JobRow, Status};
 use glassline_protocol::settle::Fault as HandlerFault;
-use glassline_protocol::steps::close_if_ended;
+use glassline_protocol::steps::{CantReopen, close_if_ended, reopen};
 use glassline_tests::{Faulty, Lane, Plan, World, WorldOptions, episode_key};
 
 pub(crate) const HOUR_MS: u64 = 3_600_000;
@@ -68,7 +68,7 @@ pub(crate) async fn close_with(
 ) -> Option<Result<Option<EpisodeStatus>, HandlerFault>> {
     let ports = Faulty::new(&world.ports, plan, "finisher");
     let key = episode_key(series, number);
-    ports.run(close_if_ended(&ports, &key)).await
+    ports.run(Box::pin(close_if_ended(&ports, &key))).await
 }
 
 /// The same without faults: how the head stands then.
@@ -81,4 +81,28 @@ pub(crate) async fn one_episode(world: &World, series: &str) {
     world.add_series(series, "keyed", 1).await;
     world.add_story(series, "a").await;
     assert_eq!(world.open(series).await, [1]);
+}
+
+/// A person's reopening of an episode, with faults. `None`: the command died.
+pub(crate) async fn reopen_with(
+    world: &World,
+    plan: &Plan,
+    series: &str,
+    number: u32,
+) -> Option<Result<(), CantReopen>> {
+    let ports = Faulty::new(&world.ports, plan, "person");
+    let key = episode_key(series, number);
+    ports.run(Box::pin(reopen(&ports, &key))).await
+}
+
+/// The same without faults.
+pub(crate) async fn reopen_now(world: &World, series: &str, number: u32) -> Result<(), CantReopen> {
+    reopen_with(world, &Plan::none(), series, number).await.unwrap()
+}
+
+/// A series with one story, made into episode 1, which failed: its frames are these.
+pub(crate) async fn failed_episode(world: &World, series: &str, frames: [Status; 4]) {
+    one_episode(world, series).await;
+    set_frames(world, series, 1, frames).await;
+    assert_eq!(close(world, series, 1).await, EpisodeStatus::Failed);
 }
