@@ -6,7 +6,9 @@ use glassline_protocol::ids::Token;
 use glassline_protocol::intake::{EpisodeRows, episode_rows};
 use glassline_protocol::message::{Message, Wake};
 use glassline_protocol::ports::{Envelope, NewRow, Part, Transacted};
-use glassline_protocol::row::{EpisodeKey, SeriesKey, SeriesRow, StoryKey, StoryRow, StoryStatus};
+use glassline_protocol::row::{
+    EpisodeKey, EpisodeStatus, SeriesKey, SeriesRow, StoryKey, StoryRow, StoryStatus,
+};
 use glassline_protocol::settings::Settings;
 use glassline_protocol::settle::{self, Fault, Settled};
 use glassline_protocol::steps::{close_if_ended, send_all};
@@ -42,10 +44,14 @@ pub async fn open_episodes<P: Ports>(
     series_key: &SeriesKey,
 ) -> Result<Opened, Fault> {
     let mut opened = Opened::default();
+    let mut fault = None;
     for head in some_open(ports, settings, series_key).await? {
-        let status = close_if_ended(ports, &head).await?;
-        opened.closed +=
-            usize::from(status.is_some_and(|s| s != glassline_protocol::row::EpisodeStatus::Open));
+        match close_if_ended(ports, &head).await {
+            Ok(Some(EpisodeStatus::Complete | EpisodeStatus::Failed)) => opened.closed += 1,
+            Ok(Some(EpisodeStatus::Open) | None) => {}
+            // It is said at the end: one that can't be read keeps no other from being opened or closed.
+            Err(error) => fault = fault.or(Some(error)),
+        }
     }
     let Some(mut series) = ports.series(series_key).await? else { return Ok(opened) };
     let mut pool: Option<Vec<StoryKey>> = None;
@@ -65,7 +71,7 @@ pub async fn open_episodes<P: Ports>(
         }
     }
     wake(ports, &opened, &series).await;
-    Ok(opened)
+    fault.map_or(Ok(opened), Err)
 }
 
 /// Some of the open heads, from a random place on: the lowest ones, when held, must not hide the others.

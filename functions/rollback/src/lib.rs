@@ -5,7 +5,7 @@ pub mod bootstrap;
 use glassline_protocol::ids::Ms;
 use glassline_protocol::message::{Check, CheckCause, Message, RollbackCause, Subject};
 use glassline_protocol::note::Note;
-use glassline_protocol::ports::{Local, NotStarted, Queues, Store};
+use glassline_protocol::ports::{JobView, Local, NotStarted, Queues, Store};
 use glassline_protocol::provider::{ErrorClass, Provider, TaskState};
 use glassline_protocol::rank::{QueueEntry, later_entry, ready_entry};
 use glassline_protocol::row::outcome::{Cost, Failure};
@@ -72,9 +72,23 @@ async fn look<P: Ports>(ports: &P, settings: &Settings, request: &Request) -> Re
                 None => last_resort(ports, settings, row).await,
             }
         }
+        Status::Rendering if unresolved(settings, &view, ports.now_ms()) => {
+            let reason = "its submit was lost, and nobody could find out in time what became of it";
+            hold(ports, settings, row, reason).await?;
+            Ok(Note::Held)
+        }
         Status::Rendering | Status::Held => resume(ports, settings, request).await,
         Status::Ready | Status::Succeeded | Status::Failed | Status::Cancelled => Ok(Note::Stale),
     }
+}
+
+/// Whether the attempt has waited for its lost submit to be resolved for as long as a held job waits between two looks:
+/// then it is one. Whoever should have resolved it may die of it each time, without a dead letter, and keep its slot.
+fn unresolved(settings: &Settings, view: &JobView, now_ms: Ms) -> bool {
+    let row = &view.job;
+    let since_ms = row.started_ms.unwrap_or(row.created_ms);
+    let long = now_ms >= since_ms.saturating_add(settings.held_check_ms);
+    row.task.is_none() && row.lease_over(now_ms) && long && view.outcome(row.attempt).is_none()
 }
 
 async fn resume<P: Ports>(ports: &P, settings: &Settings, request: &Request) -> Result<Note, Fault> {

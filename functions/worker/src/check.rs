@@ -97,10 +97,8 @@ async fn resume<P: Ports>(ports: &P, settings: &Settings, check: Check, row: Job
     let now_ms = ports.now_ms();
     let seen_lease_ms = row.lease_ms.unwrap_or(0);
     if row.status == Status::Rendering && row.task.is_none() && !row.lease_over(now_ms) {
-        // The invocation that wrote the intent may be about to submit: not before its lease has ended.
-        let again = Check { cause: CheckCause::Resume, ..check };
-        send_one(ports, settings.write_repeats, Message::Check(again), seen_lease_ms.saturating_sub(now_ms))
-            .await?;
+        // Whoever has the lease may be about to submit, so nobody acts before its end. Then the full tick asks again: a
+        // message that waited for it here, too, would find the next lease taken and wait again, and such messages add up.
         return Ok(Note::NotLeader);
     }
     let Some(row) = renew(ports, settings, &check, &row, seen_lease_ms).await? else {
@@ -146,7 +144,8 @@ async fn renew<P: Ports>(
             return Ok(None);
         }
     };
-    let lease_ms = now_ms.saturating_add(length_ms);
+    // Never the lease that was seen, or two who renew in the same millisecond both think that the chain is theirs.
+    let lease_ms = now_ms.saturating_add(length_ms).max(seen_lease_ms.saturating_add(1));
     let renew = JobTransition::Renew {
         ours: Ours { attempt: check.subject.attempt, token: check.subject.token.clone() },
         status: row.status,

@@ -119,8 +119,8 @@ async fn submit<P: Ports>(
     let reference = Reference { job: row.key.clone(), attempt: row.attempt };
     match ports.submit(&subject.lane, &request, &reference).await {
         Submit::Accepted(task) => {
-            record(ports, settings, subject, &task).await?;
-            Ok(Note::Submitted)
+            let note = record(ports, settings, subject, &task).await?;
+            Ok(if note == Note::Resolved { Note::Submitted } else { note })
         }
         Submit::Rejected { class, retry_after_ms, reason } => {
             let failure = rejection(ports, settings, &row, class, retry_after_ms, reason).await;
@@ -187,17 +187,19 @@ pub(crate) async fn record<P: Ports>(
     subject: &Subject,
     task: &TaskId,
 ) -> Result<Note, Fault> {
+    let lease_ms = ports.now_ms().saturating_add(settings.render_lease_ms);
     let record = JobTransition::RecordTask {
         ours: Ours { attempt: subject.attempt, token: subject.token.clone() },
         task: task.clone(),
-        lease_ms: ports.now_ms().saturating_add(settings.render_lease_ms),
+        lease_ms,
     };
     match settle::job(ports, settings.write_repeats, &subject.job(), &record).await? {
         Settled::Mine(row) => {
             let capabilities = ports.capabilities(&subject.lane);
+            // Whoever recorded it starts its chain of polls; another who learned of the same task finds another lease.
+            let recorded = row.lease_ms == Some(lease_ms);
             // A held job is looked at by dispatch's slow sweep instead of a chain.
-            if let (true, Status::Rendering, Some(lease_ms)) = (capabilities.polled, row.status, row.lease_ms)
-            {
+            if capabilities.polled && row.status == Status::Rendering && recorded {
                 let check = Check {
                     subject: subject.clone(),
                     cause: CheckCause::Chain { lease_ms },

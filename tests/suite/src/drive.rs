@@ -71,7 +71,8 @@ impl World {
     /// Handles a message from the rollback queue or a dead-letter queue. `None`: the handler died.
     pub async fn handle_dead(&self, plan: &Plan, message: Message) -> Handled {
         let ports = Faulty::new(&self.ports, plan, "rollback");
-        let handled = ports.run(Box::pin(glassline_rollback::handle(&ports, &self.settings, message))).await?;
+        let handled =
+            ports.run(Box::pin(glassline_rollback::handle(&ports, &self.settings, message))).await?;
         Some(handled.map(|note| note.word().to_owned()))
     }
 

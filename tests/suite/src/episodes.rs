@@ -127,7 +127,8 @@ impl World {
         assert_eq!(found, parents, "the numbers aren't dense, or sort wrong; next is {}", series.next);
         for (parent, mut rows) in members {
             rows.retain(|sk| !sk.contains("#OUTCOME#") && !sk.contains("#ORPHAN#"));
-            let whole = "FRAME#1 FRAME#1#SPEC FRAME#2 FRAME#2#SPEC FRAME#3 FRAME#3#SPEC FRAME#4 FRAME#4#SPEC HEAD";
+            let whole =
+                "FRAME#1 FRAME#1#SPEC FRAME#2 FRAME#2#SPEC FRAME#3 FRAME#3#SPEC FRAME#4 FRAME#4#SPEC HEAD";
             assert_eq!(rows.into_iter().collect::<Vec<_>>().join(" "), whole, "{parent}");
         }
         let mut views = Vec::new();

@@ -8,6 +8,9 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::disallowed_methods,
+    clippy::wildcard_enum_match_arm,
+    clippy::match_wildcard_for_single_variants,
     reason = "a test that can't set up must stop"
 )]
 

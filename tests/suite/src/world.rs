@@ -229,7 +229,7 @@ async fn listen(stop: &Stop) -> (TcpListener, SocketAddr, impl Future<Output = (
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = stop.clone();
-    (listener, address, async move { stop.await })
+    (listener, address, stop)
 }
 
 type Stop = Shared<futures_util::future::BoxFuture<'static, ()>>;

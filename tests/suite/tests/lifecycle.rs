@@ -31,15 +31,14 @@ async fn life_with(world: &World, lane: &str, at: usize, fault: Fault, copies: u
     let job = world.job(&job_key(&id, "s1")).await;
     let about = format!("{fault:?} at call {at} ({call}): {job:?}\n{driven:?}\n{:?}", plan.log());
     // The intent is written and nobody knows whether it was submitted: from Start's answer to RecordTask's effect.
-    let in_doubt = match (call, fault) {
-        ("Start", Fault::CrashAfter) | ("submit", _) => true,
-        ("RecordTask", Fault::CrashBefore) => true,
-        _ => false,
-    };
-    let submitted = match (call, fault) {
-        ("Start", Fault::CrashAfter) | ("submit", Fault::LostRequest | Fault::CrashBefore) => false,
-        _ => true,
-    };
+    let in_doubt = matches!(
+        (call, fault),
+        ("Start", Fault::CrashAfter) | ("submit", _) | ("RecordTask", Fault::CrashBefore)
+    );
+    let submitted = !matches!(
+        (call, fault),
+        ("Start", Fault::CrashAfter) | ("submit", Fault::LostRequest | Fault::CrashBefore)
+    );
     match job.status {
         Status::Succeeded => {}
         // Where the provider offers nothing, a lost submit is a person's to decide.

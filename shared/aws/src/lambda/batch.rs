@@ -1,6 +1,6 @@
 //! A batch of SQS records.
 
-use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent};
+use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse};
 use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
 use glassline_protocol::body::BadBody;
@@ -31,11 +31,13 @@ pub type Handled = Result<Note, Fault>;
 /// The records of an event, each parsed on its own. `None` when the event isn't one of SQS.
 #[must_use]
 pub fn records(event: &Value) -> Option<Vec<Record>> {
-    event.get("Records")?;
-    let event: SqsEvent = serde_json::from_value(event.clone()).ok()?;
-    let records = event.records.into_iter().map(|record| Record {
-        id: record.message_id.unwrap_or_default(),
-        message: Message::from_body(record.body.as_deref().unwrap_or_default()),
+    let text = |record: &Value, field: &str| {
+        // Field by field, not the whole event as one type: a record of another shape must not spoil its neighbours.
+        record.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let records = event.get("Records")?.as_array()?.iter().map(|record| Record {
+        id: text(record, "messageId"),
+        message: Message::from_body(&text(record, "body")),
     });
     Some(records.collect())
 }

@@ -144,6 +144,10 @@ pub fn parse_stories_csv(text: &str) -> Result<Vec<Result<Story, BadPost>>, BadP
         let what = format!("the column `{unknown}` isn't known; use {}", COLUMNS.join(", "));
         return Err(BadPost::new("line 1", what));
     }
+    let mut seen = std::collections::HashSet::new();
+    if let Some(twice) = headings.iter().find(|name| !seen.insert(name.to_owned())) {
+        return Err(BadPost::new("line 1", format!("the column `{twice}` is there twice")));
+    }
     for needed in ["series", "key"] {
         if !headings.iter().any(|name| name == needed) {
             return Err(BadPost::new("line 1", format!("the column `{needed}` is missing")));

@@ -208,6 +208,7 @@ pub fn episode_rows(
             lane: lane.key.clone(),
             priority,
             created_ms: now_ms,
+            opened: 1,
             closed_ms: None,
             reason: None,
             queue_pk: Some(queue_pk),

@@ -210,6 +210,9 @@ row! {
         priority: u32 = Priority "priority",
         /// When it was opened, in epoch milliseconds.
         created_ms: Ms = CreatedMs "created_ms",
+        /// How often it was opened: 1, and one more each time it is reopened. Whoever read it before a reopening can't
+        /// close it afterwards.
+        opened: u32 = Opened "opened",
         /// When it was closed, in epoch milliseconds.
         closed_ms: Option<Ms> = ClosedMs "closed_ms",
         /// Why it failed, one sentence.

@@ -1,7 +1,7 @@
 //! The parent step: what an episode owes when one of its frames has ended. Idempotent, made by whoever ends a frame or
 //! finds one ended, and by the full tick for heads that a crash left open.
 
-use crate::ids::{JobKey, ParentKey};
+use crate::ids::ParentKey;
 use crate::ports::{EpisodeView, Local, Part, Store, Transacted};
 use crate::row::{
     EpisodeKey, EpisodeRow, EpisodeStatus, FRAMES, JobRow, SeriesKey, SeriesRow, Status, StoryRow,
@@ -73,18 +73,27 @@ pub async fn close_if_ended<P: Store + Local>(
         let verdict = verdict(&view.frames);
         if let Verdict::Failed(_) = &verdict {
             // Before the head is closed: whoever comes after a crash finds it open and asks again.
-            stop_frames(ports, &view.frames).await?;
+            if !stop_frames(ports, &view.frames).await? {
+                // A frame moved on since it was read, and perhaps the whole episode with it: look again.
+                continue;
+            }
         }
         let Some(series) = ports.series(&SeriesKey(key.series.clone())).await? else {
             return Err(Fault::Poison(format!("the series of {key} is missing")));
         };
         let parts = match &verdict {
             Verdict::Open => return Ok(Some(EpisodeStatus::Open)),
-            Verdict::Complete => {
-                closing(key, EpisodeTransition::Complete { now_ms: ports.now_ms() }, &series)
-            }
+            Verdict::Complete => closing(
+                key,
+                EpisodeTransition::Complete { opened: view.head.opened, now_ms: ports.now_ms() },
+                &series,
+            ),
             Verdict::Failed(reason) => {
-                let fail = EpisodeTransition::Fail { now_ms: ports.now_ms(), reason: reason.clone() };
+                let fail = EpisodeTransition::Fail {
+                    opened: view.head.opened,
+                    now_ms: ports.now_ms(),
+                    reason: reason.clone(),
+                };
                 let mut parts = closing(key, fail, &series);
                 let story = ports.story(&view.head.story).await?;
                 parts.extend(story.and_then(|story| give_back(&view.head, key, &story)));
@@ -126,36 +135,34 @@ fn give_back(head: &EpisodeRow, key: &EpisodeKey, story: &StoryRow) -> Option<Pa
     ours.then(|| Part::Story(story.key.clone(), transition))
 }
 
-/// Asks every frame that is under way to stop; one that nobody owns is cancelled on the spot.
-async fn stop_frames<P: Store + Local>(ports: &P, frames: &[JobRow]) -> Result<(), Fault> {
+/// Asks every frame that is under way to stop; one that nobody owns is cancelled on the spot. `false` when a frame had
+/// moved on since it was read: then nothing more may be done on the strength of that reading.
+async fn stop_frames<P: Store + Local>(ports: &P, frames: &[JobRow]) -> Result<bool, Fault> {
     for frame in frames {
-        stop_frame(ports, &frame.key, frame).await?;
-    }
-    Ok(())
-}
-
-async fn stop_frame<P: Store + Local>(ports: &P, key: &JobKey, frame: &JobRow) -> Result<(), Fault> {
-    let mut row = frame.clone();
-    for _ in 0..TRIES {
-        let transition = match row.status {
-            Status::Ready => JobTransition::CancelReady { attempt: row.attempt, now_ms: ports.now_ms() },
-            Status::Claimed | Status::Rendering | Status::Held if !row.cancel_requested => {
-                JobTransition::RequestCancel { attempt: row.attempt }
-            }
-            Status::Claimed
-            | Status::Rendering
-            | Status::Held
-            | Status::Succeeded
-            | Status::Failed
-            | Status::Cancelled => return Ok(()),
-        };
-        match settle::job(ports, REPEATS, key, &transition).await? {
-            Settled::Mine(_) | Settled::Refused(None) => return Ok(()),
-            // It was claimed, or went on, since it was read.
-            Settled::Refused(Some(found)) => row = found,
+        if !stop_frame(ports, frame).await? {
+            return Ok(false);
         }
     }
-    Err(Fault::retry(format!("{key} keeps changing while it is asked to stop")))
+    Ok(true)
+}
+
+async fn stop_frame<P: Store + Local>(ports: &P, frame: &JobRow) -> Result<bool, Fault> {
+    let transition = match frame.status {
+        Status::Ready => JobTransition::CancelReady { attempt: frame.attempt, now_ms: ports.now_ms() },
+        Status::Claimed | Status::Rendering | Status::Held if !frame.cancel_requested => {
+            JobTransition::RequestCancel { attempt: frame.attempt }
+        }
+        Status::Claimed
+        | Status::Rendering
+        | Status::Held
+        | Status::Succeeded
+        | Status::Failed
+        | Status::Cancelled => return Ok(true),
+    };
+    match settle::job(ports, REPEATS, &frame.key, &transition).await? {
+        Settled::Mine(_) | Settled::Refused(None) => Ok(true),
+        Settled::Refused(Some(_)) => Ok(false),
+    }
 }
 
 /// The frames of a view that did not succeed.

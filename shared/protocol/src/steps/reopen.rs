@@ -1,7 +1,8 @@
 //! Reopening a failed episode: its frames that did not succeed are asked for again, under its own number.
 
 use super::parent::not_succeeded;
-use crate::ports::{EpisodeView, Part, Store, Transacted};
+use crate::ids::Ms;
+use crate::ports::{EpisodeView, Local, Part, Store, Transacted};
 use crate::rank::ready_entry;
 use crate::row::{EpisodeKey, EpisodeStatus, SeriesKey, Status, StoryRow, StoryStatus};
 use crate::settle::Fault;
@@ -56,7 +57,7 @@ impl From<crate::ports::Unread> for CantReopen {
 }
 
 /// The story's part: it becomes this episode's again, if no other episode has it and nobody is making one of it.
-fn take_back(view: &EpisodeView, story: Option<StoryRow>) -> Result<Part, CantReopen> {
+fn take_back(view: &EpisodeView, story: Option<StoryRow>, now_ms: Ms) -> Result<Part, CantReopen> {
     let key = view.head.key.clone();
     let elsewhere = |now: String| {
         Err(CantReopen::StoryElsewhere { key: key.clone(), story: view.head.story.clone(), now })
@@ -71,7 +72,19 @@ fn take_back(view: &EpisodeView, story: Option<StoryRow>) -> Result<Part, CantRe
                 status: story.status,
             },
         )),
-        StoryStatus::Locked => elsewhere("is being made into another episode".into()),
+        StoryStatus::Locked => match story.owner {
+            // Whoever locked it is gone; whoever takes such a lock over would match the same owner.
+            Some(seen) if story.expires_ms.is_some_and(|expires_ms| expires_ms < now_ms) => Ok(Part::Story(
+                story.key,
+                StoryTransition::ReuseExpired {
+                    owner: view.head.owner.clone(),
+                    episode: key.number,
+                    seen,
+                    now_ms,
+                },
+            )),
+            Some(_) | None => elsewhere("is being made into another episode".into()),
+        },
         StoryStatus::Used => {
             let number = story.episode.unwrap_or(0);
             let other = EpisodeKey { series: key.series.clone(), number };
@@ -109,14 +122,16 @@ fn requeue(view: &EpisodeView) -> Result<Vec<Part>, CantReopen> {
 ///
 /// # Errors
 /// [`CantReopen`]
-pub async fn reopen<S: Store>(store: &S, key: &EpisodeKey) -> Result<(), CantReopen> {
-    let mut tried = false;
+pub async fn reopen<S: Store + Local>(store: &S, key: &EpisodeKey) -> Result<(), CantReopen> {
+    let mut tried = None;
     for _ in 0..TRIES {
         let view = store.episode(key).await?.ok_or_else(|| CantReopen::Missing(key.clone()))?;
+        // Our own transaction, whose answer was lost: it was reopened since we tried, whatever became of it then.
+        if tried.is_some_and(|opened| view.head.opened > opened) {
+            return Ok(());
+        }
         match view.head.status {
             EpisodeStatus::Failed => {}
-            // Our own transaction, whose answer was lost: only a reopening leaves a head open that was failed.
-            EpisodeStatus::Open if tried => return Ok(()),
             status @ (EpisodeStatus::Open | EpisodeStatus::Complete) => {
                 return Err(CantReopen::NotFailed { key: key.clone(), status });
             }
@@ -127,12 +142,15 @@ pub async fn reopen<S: Store>(store: &S, key: &EpisodeKey) -> Result<(), CantReo
             .await?
             .ok_or_else(|| Fault::Poison(format!("the series of {key} is missing")))?;
         let mut parts = vec![
-            Part::Episode(key.clone(), EpisodeTransition::Reopen { key: key.clone() }),
+            Part::Episode(
+                key.clone(),
+                EpisodeTransition::Reopen { key: key.clone(), opened: view.head.opened },
+            ),
             Part::Series(series_key, SeriesTransition::Reopened { open: series.open }),
-            take_back(&view, store.story(&view.head.story).await?)?,
+            take_back(&view, store.story(&view.head.story).await?, store.now_ms())?,
         ];
         parts.extend(requeue(&view)?);
-        tried = true;
+        tried = Some(view.head.opened);
         match store.transact(&parts).await {
             Transacted::Done => return Ok(()),
             Transacted::Refused(_) | Transacted::Unknown => {}

@@ -69,6 +69,17 @@ pub enum StoryTransition {
         /// Status as read: eligible or exhausted.
         status: StoryStatus,
     },
+    /// A person reopens a failed episode whose story's last lock has expired, matching the owner that was seen.
+    ReuseExpired {
+        /// The owner of the opening, as the head has it.
+        owner: Token,
+        /// The episode's number.
+        episode: u32,
+        /// The owner whose lock expired.
+        seen: Token,
+        /// Now: the lock must have expired before.
+        now_ms: Ms,
+    },
 }
 
 fn text(value: &str) -> Value {
@@ -155,6 +166,11 @@ impl StoryTransition {
                 ],
                 mine: Vec::new(),
             },
+            Self::ReuseExpired { owner, episode, seen, now_ms } => {
+                let mut when = locked_by(seen);
+                when.push(When::Below(S::ExpiresMs, *now_ms));
+                Rule { when, then: become_used(owner, *episode), mine: used_by(owner, *episode) }
+            }
             Self::Reuse { owner, episode, status } => Rule {
                 when: vec![
                     is(S::Status, status.value()),
@@ -224,11 +240,15 @@ fn set_open(seen: u32, to: u32) -> Rule<R> {
 pub enum EpisodeTransition {
     /// All four frames succeeded.
     Complete {
+        /// How often it was opened, as read.
+        opened: u32,
         /// Now.
         now_ms: Ms,
     },
     /// A frame ended without success.
     Fail {
+        /// How often it was opened, as read.
+        opened: u32,
         /// Now.
         now_ms: Ms,
         /// Which frame and why, one sentence.
@@ -238,6 +258,8 @@ pub enum EpisodeTransition {
     Reopen {
         /// Its key, for its index entry.
         key: EpisodeKey,
+        /// How often it was opened, as read.
+        opened: u32,
     },
 }
 
@@ -257,7 +279,9 @@ impl EpisodeTransition {
     /// The transition's line of the table.
     #[must_use]
     pub fn rule(&self) -> Rule<E> {
-        let is_open = || When::Is(E::Status, EpisodeStatus::Open.value());
+        let is = |status: EpisodeStatus, opened: u32| {
+            vec![When::Is(E::Status, status.value()), When::Is(E::Opened, Value::Number(u64::from(opened)))]
+        };
         let close = |status: EpisodeStatus, now_ms: Ms| {
             vec![
                 Then::Set(E::Status, status.value()),
@@ -267,22 +291,23 @@ impl EpisodeTransition {
             ]
         };
         match self {
-            Self::Complete { now_ms } => Rule {
-                when: vec![is_open()],
+            Self::Complete { now_ms, opened } => Rule {
+                when: is(EpisodeStatus::Open, *opened),
                 then: close(EpisodeStatus::Complete, *now_ms),
                 mine: Vec::new(),
             },
-            Self::Fail { now_ms, reason } => {
+            Self::Fail { now_ms, reason, opened } => {
                 let mut then = close(EpisodeStatus::Failed, *now_ms);
                 then.push(Then::Set(E::Reason, text(&short(reason))));
-                Rule { when: vec![is_open()], then, mine: Vec::new() }
+                Rule { when: is(EpisodeStatus::Open, *opened), then, mine: Vec::new() }
             }
-            Self::Reopen { key } => {
+            Self::Reopen { key, opened } => {
                 let (queue_pk, queue_sk) = open_entry(key);
                 Rule {
-                    when: vec![When::Is(E::Status, EpisodeStatus::Failed.value())],
+                    when: is(EpisodeStatus::Failed, *opened),
                     then: vec![
                         Then::Set(E::Status, EpisodeStatus::Open.value()),
+                        Then::Set(E::Opened, Value::Number(u64::from(*opened) + 1)),
                         Then::Clear(E::ClosedMs),
                         Then::Clear(E::Reason),
                         Then::Set(E::QueuePk, text(&queue_pk)),

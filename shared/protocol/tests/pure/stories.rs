@@ -71,6 +71,7 @@ fn become_used(row: &mut StoryRow) {
     (row.expires_ms, row.queue_pk, row.queue_sk) = (None, None, None);
 }
 
+#[allow(clippy::too_many_lines, reason = "it is a table, a line a transition")]
 fn lines() -> Vec<Line> {
     let (owner, expires_ms, episode) = (token(1), EXPIRES_MS, EPISODE);
     let line = |label, transition, may, after, mine| Line { label, transition, may, after, mine };
@@ -134,6 +135,21 @@ fn lines() -> Vec<Line> {
         // A story in another's hands is never taken back.
         line("Reuse, locked", reuse(Locked), |_| false, |_| (), used),
         line("Reuse, used", reuse(Used), |_| false, |_| (), used),
+        line(
+            "Reuse, expired",
+            StoryTransition::ReuseExpired {
+                owner: token(1),
+                episode: EPISODE,
+                seen: token(2),
+                now_ms: NOW_MS,
+            },
+            |row| {
+                let expired = row.expires_ms.is_some_and(|expires_ms| expires_ms < NOW_MS);
+                row.status == Locked && row.owner == Some(token(2)) && expired
+            },
+            become_used,
+            used,
+        ),
     ]
 }
 
@@ -148,7 +164,8 @@ fn a_story_changes_exactly_as_the_table_says() {
             | StoryTransition::Unlock { .. }
             | StoryTransition::Release { .. }
             | StoryTransition::Exhaust { .. }
-            | StoryTransition::Reuse { .. } => {}
+            | StoryTransition::Reuse { .. }
+            | StoryTransition::ReuseExpired { .. } => {}
         }
         let rule = transition.rule();
         for row in stories() {
@@ -266,6 +283,7 @@ fn episode(status: EpisodeStatus) -> EpisodeRow {
         lane: lane(),
         priority: 500,
         created_ms: 5,
+        opened: 1,
         closed_ms: (!open).then_some(9),
         reason: (status == EpisodeStatus::Failed).then(|| "FRAME#2 failed".into()),
         queue_pk: open.then(|| "OPEN#main".into()),
@@ -285,19 +303,24 @@ fn a_head_changes_exactly_as_the_table_says() {
     };
     let key = episode(Open).key;
     for (transition, from, wanted) in [
-        (EpisodeTransition::Complete { now_ms: NOW_MS }, Open, closed(Complete)),
+        (EpisodeTransition::Complete { opened: 1, now_ms: NOW_MS }, Open, closed(Complete)),
         (
-            EpisodeTransition::Fail { now_ms: NOW_MS, reason: "x".repeat(161) },
+            EpisodeTransition::Fail { opened: 1, now_ms: NOW_MS, reason: "x".repeat(161) },
             Open,
             EpisodeRow { reason: Some(format!("{}…", "x".repeat(157))), ..closed(Failed) },
         ),
-        (EpisodeTransition::Reopen { key }, Failed, episode(Open)),
+        (EpisodeTransition::Reopen { key, opened: 1 }, Failed, EpisodeRow { opened: 2, ..episode(Open) }),
     ] {
         let rule = transition.rule();
         for status in [Open, Complete, Failed] {
             let row = episode(status);
             assert_eq!(rule.guard(&row), status == from, "{transition:?} on {row:?}");
             assert!(!rule.already_mine(&row), "part of a transaction: settled by reading");
+            // Whoever read it before it was reopened can't change it any more.
+            assert!(
+                !rule.guard(&EpisodeRow { opened: 2, ..row.clone() }),
+                "{transition:?} on a reopened row"
+            );
             if status == from {
                 let once = rule.apply(&row).unwrap();
                 assert_eq!(once, wanted, "{transition:?}");

@@ -56,12 +56,12 @@ prop_compose! {
     fn episode_row()(
         (series, number, status) in (id(), 1..=u32::MAX, select(EpisodeStatus::ALL)),
         (story, owner, lane, priority) in (story_key(), token(), lane(), any::<u32>()),
-        (created_ms, closed_ms, reason) in (any::<u64>(), any::<Option<u64>>(), of(text())),
+        (created_ms, opened, closed_ms, reason) in (any::<u64>(), any::<u32>(), any::<Option<u64>>(), of(text())),
         (queue_pk, queue_sk) in (of(text()), of(text())),
     ) -> EpisodeRow {
         let key = EpisodeKey { series, number };
         EpisodeRow {
-            key, status, story, owner, lane, priority, created_ms, closed_ms, reason, queue_pk, queue_sk,
+            key, status, story, owner, lane, priority, created_ms, opened, closed_ms, reason, queue_pk, queue_sk,
         }
     }
 }
@@ -115,9 +115,9 @@ fn a_value_of_a_wrong_type_is_refused_by_row_and_field() {
     check_all(
         whole(episode_row()),
         &Asks {
-            required: &["status", "story", "owner", "lane", "priority", "created_ms"],
+            required: &["status", "story", "owner", "lane", "priority", "created_ms", "opened"],
             ruled: &["status", "story", "owner", "lane"],
-            small: &["priority"],
+            small: &["priority", "opened"],
         },
     );
     names::<SeriesRow>();
@@ -193,6 +193,7 @@ fn the_longest_story_series_and_episode_take_one_write_unit() {
         lane: lane(),
         priority: 1_000,
         created_ms: NOW_MS,
+        opened: u32::MAX,
         closed_ms: Some(NOW_MS),
         reason: Some("r".repeat(160)),
         queue_pk: Some(queue_pk),

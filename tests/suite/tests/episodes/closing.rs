@@ -46,9 +46,8 @@ async fn the_last_two_frames_close_it_once() {
         one_episode(&world, &series).await;
         set_frames(&world, &series, 1, [Status::Succeeded; 4]).await;
         let (plan, gate) = Plan::stop_before(Spot::first("finisher", call));
-        let (slow, fast) = gate
-            .interrupt(close_with(&world, &plan, &series, 1), close(&world, &series, 1))
-            .await;
+        let (slow, fast) =
+            gate.interrupt(close_with(&world, &plan, &series, 1), close(&world, &series, 1)).await;
         assert_eq!(fast, Some(EpisodeStatus::Complete), "{call}");
         assert_eq!(slow, Some(Ok(Some(EpisodeStatus::Complete))), "{call}");
         assert_eq!(world.series(&series).await.open, 0, "{call}");

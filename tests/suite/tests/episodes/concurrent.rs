@@ -19,11 +19,7 @@ const EPISODES: u32 = 300;
 async fn behind(world: &World, faults: ProxyFaults) -> (Proxy, Ports) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(dynoxide::server::serve_with_shutdown(
-        listener,
-        world.db.clone(),
-        std::future::pending(),
-    ));
+    tokio::spawn(dynoxide::server::serve_with_shutdown(listener, world.db.clone(), std::future::pending()));
     let proxy = Proxy::start(address, faults).await.unwrap();
     let config = world.dynamo.config().to_builder();
     let config = config

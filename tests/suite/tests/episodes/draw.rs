@@ -14,7 +14,7 @@ const CRITICAL: f64 = 62.2;
 fn chi_squared(draws: usize, mut draw_one: impl FnMut(&mut Vec<StoryKey>) -> Option<StoryKey>) -> f64 {
     let pool: Vec<StoryKey> =
         (0..STORIES).map(|number| story_key("main", &format!("s{number:02}"))).collect();
-    let mut counts = vec![0u32; STORIES];
+    let mut counts = [0u32; STORIES];
     for _ in 0..draws {
         let mut left = pool.clone();
         let chosen = draw_one(&mut left).unwrap();

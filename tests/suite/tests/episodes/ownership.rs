@@ -97,7 +97,7 @@ async fn the_last_free_place_is_given_to_one_and_the_other_unlocks() {
     assert_eq!(fast, Some(vec![1]));
     assert!(slow.unwrap().unwrap().episodes.is_empty());
     world.check_series_at_rest("main").await;
-    let mut stories = vec![world.story("main", "s001").await, world.story("main", "s002").await];
+    let mut stories = [world.story("main", "s001").await, world.story("main", "s002").await];
     stories.sort_by_key(|story| story.status);
     let free = &stories[0];
     assert_eq!((free.status, &free.owner), (StoryStatus::Eligible, &None), "{}", free.key.primary().pk);

@@ -1,6 +1,8 @@
 //! Somebody who read an episode before it was reopened, and writes after.
 
-use crate::support::{close, close_with, failed_episode, one_episode, reopen_now, reopen_with, set_frames, statuses, world};
+use crate::support::{
+    close, close_with, failed_episode, one_episode, reopen_now, reopen_with, set_frames, statuses, world,
+};
 use glassline_protocol::row::{EpisodeStatus, Status, StoryStatus};
 use glassline_tests::{Fault, Plan, Spot, World};
 

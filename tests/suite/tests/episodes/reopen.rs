@@ -37,7 +37,8 @@ async fn what_cannot_be_reopened_is_refused_with_a_sentence() {
     let sentence = gate.interrupt(world.open_with(&plan, "made"), refused("made", 1)).await.1.unwrap();
     assert!(sentence.ends_with("its story STORY#made#a is being made into another episode"), "{sentence}");
     // A frame from before is still under way.
-    failed_episode(&world, "busy", [Status::Succeeded, Status::Failed, Status::Rendering, Status::Ready]).await;
+    failed_episode(&world, "busy", [Status::Succeeded, Status::Failed, Status::Rendering, Status::Ready])
+        .await;
     let sentence = refused("busy", 1).await;
     assert!(sentence.contains("FRAME#3 is still rendering; wait until it has ended"), "{sentence}");
 }

@@ -26,7 +26,8 @@ async fn late_claim(capacity: u32, shots: usize) {
             assert_eq!(young.voided, 0, "a young reservation is left alone");
             world.clock.manual.advance(1);
             let old = world.tick_lane(&lane).await;
-            assert_eq!(old.voided, 1, "an old one isn't");
+            // A stands still whole, perhaps with more slots taken than the one whose claim it came to.
+            assert!((1..=shots.min(capacity as usize)).contains(&old.voided), "an old one isn't: {old:?}");
             assert!(in_flight(&world, "p1").await <= capacity as usize);
             (young, old)
         })

@@ -20,13 +20,14 @@ struct Units {
 fn take_units(world: &World) -> Units {
     let mut units = Units::default();
     for (operation, used) in world.ports.store.meter().take() {
-        match operation {
+        let refused = operation.ends_with("refused");
+        match operation.split(' ').next().unwrap() {
             "GetItem" | "BatchGetItem" | "Query" => units.read += used.units,
-            "PutItem" | "UpdateItem" | "TransactWriteItems" => units.write += used.units,
-            refused if refused.ends_with("refused") => {
+            "PutItem" | "UpdateItem" | "TransactWriteItems" if refused => {
                 units.write += f64::from(u32::try_from(used.requests).unwrap());
             }
-            other => panic!("{other} is neither a read nor a write"),
+            "PutItem" | "UpdateItem" | "TransactWriteItems" => units.write += used.units,
+            _ => panic!("{operation} is neither a read nor a write"),
         }
     }
     units

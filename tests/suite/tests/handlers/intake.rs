@@ -107,6 +107,7 @@ async fn a_post_that_was_interrupted_anywhere_is_completed_by_sending_it_again()
             let again = submit(&world, &post).await;
             assert!(again.is_ok(), "{again:?}, {about}");
             whole(&world, &post, &about).await;
+            world.clock.manual.advance(1_000);
             assert_eq!(submit(&world, &post).await, Ok(Submitted::Already(0)), "{about}");
             let id = post.id.as_str();
             world.drive(&Plan::none(), 1, HOUR_MS, &[id]).await;

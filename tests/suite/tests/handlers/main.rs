@@ -1,4 +1,12 @@
 //! The handlers on real engines: the table on dynoxide, the queues on our SQS, the provider our sandbox over HTTP.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test stops at what it does not expect"
+)]
 #![allow(missing_docs)]
 
 mod admission;

@@ -5,6 +5,7 @@ use glassline_protocol::message::{Finish, Message};
 use glassline_protocol::row::{OutcomeKey, OutcomeRow, Status, Verdict};
 use glassline_sandbox::{FaultKind, FaultRule};
 use glassline_tests::{Plan, Spot, World};
+use std::time::Duration;
 
 /// A completed render whose next download gives a web page: one finisher sees a failure, the other a picture.
 async fn scene(world: &World, id: &str) -> Finish {
@@ -100,22 +101,29 @@ async fn failed_first_and_retried_before_the_other_goes_on() {
     world.check(&["p1"], false).await;
 }
 
-/// Both at once, many times: whoever wins, the job goes one way only.
+/// Both at once, many times, the one that sees the page held up for another while each time: whoever wins, the job goes
+/// one way only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_once() {
     let world = world("keyed", 1).await;
     let mut stored = 0;
-    const RUNS: usize = 40;
+    const RUNS: u64 = 40;
     for run in 0..RUNS {
         let id = format!("p{run}");
         let finish = Message::Finish(scene(&world, &id).await);
-        let (plan, other) = (Plan::none(), Plan::none());
-        let (first, second) =
-            tokio::join!(world.handle(&plan, finish.clone()), world.handle(&other, finish.clone()));
+        let (plan, gate) = Plan::stop_before(Spot::first("finisher", "put outcome"));
+        let other = Plan::none();
+        let late = async {
+            gate.reached().await;
+            tokio::time::sleep(Duration::from_millis(run % 10 * 4)).await;
+            gate.open();
+        };
+        let (first, second, ()) =
+            tokio::join!(world.handle(&plan, finish.clone()), world.handle(&other, finish.clone()), late);
         first.unwrap().unwrap();
         second.unwrap().unwrap();
         let stored_first = verdict(&world, &id).await == Some(Verdict::Stored);
-        stored += usize::from(stored_first);
+        stored += u64::from(stored_first);
         ends_well(&world, &id, stored_first).await;
     }
     println!("{stored} of {RUNS} were stored first");

@@ -1,11 +1,15 @@
 //! Every message of ours, replayed while each call of a job's life is under way: nothing is submitted a second time, and
 //! nothing happens twice.
 
-use crate::support::{HOUR_MS, check, completed, message, rollback, s1, stands, take_all, world};
+use crate::support::{
+    HOUR_MS, check, claimed, completed, message, ok, rendering, rollback, s1, stands, take_all, world,
+};
 use glassline_protocol::message::{CheckCause, Finish, Handoff, Message, RollbackCause, Subject};
 use glassline_protocol::note::Note;
+use glassline_protocol::provider::Recovery;
 use glassline_protocol::row::Status;
-use glassline_tests::{Fault, Plan, Spot, World, job_key, post};
+use glassline_sandbox::{FaultKind, FaultRule};
+use glassline_tests::{Fault, Lane, MINUTE_MS, Plan, Spot, World, WorldOptions, job_key, post};
 
 /// What is replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +34,13 @@ async fn handoff_of(world: &World) -> Option<Handoff> {
     let queued = world.engine.peek("render", 100).await.unwrap();
     let queued = queued.iter().map(|message| Message::from_body(&message.body).unwrap());
     let delivered = world.delivered.lock().unwrap().clone();
-    let handoffs = delivered.into_iter().chain(queued).filter_map(|message| match message {
+    let mut handoffs = delivered.into_iter().chain(queued).filter_map(|message| match message {
         Message::Handoff(handoff) => Some(handoff),
         Message::Check(_) | Message::Finish(_) | Message::Rollback(_) | Message::Wake(_) | Message::Qa(_) => {
             None
         }
     });
-    handoffs.last()
+    handoffs.next_back()
 }
 
 async fn finish_of(world: &World, subject: &Subject) -> Option<Message> {
@@ -101,9 +105,11 @@ async fn life(world: &World, kind: Replay, at: usize) -> bool {
         let job = world.job(&job_key(&id, &format!("s{n}"))).await;
         assert_eq!(job.status, Status::Succeeded, "{job:?}, {about}");
         assert_eq!(world.renders_of(&job.key), 1, "{about}");
-        let released = kind == Replay::DeadHandoff && job.attempt > 1;
-        assert_eq!(job.failures, u32::from(released), "{job:?}, {about}");
-        assert!(job.attempt == 1 || matches!(kind, Replay::Unsent | Replay::DeadHandoff), "{job:?}, {about}");
+        // What comes of a claim whose messages died is a failure; of one that was given back otherwise it isn't.
+        let dead = matches!(kind, Replay::DeadHandoff | Replay::DeadCheck);
+        assert_eq!(job.failures, u32::from(dead && job.attempt > 1), "{job:?}, {about}");
+        let gives_back = dead || matches!(kind, Replay::Unsent | Replay::Held);
+        assert!(job.attempt == 1 || gives_back, "{job:?}, {about}");
         assert_eq!(world.qa().await[&job.key].len(), 1, "{about}");
     }
     assert_eq!(world.sandbox.books().totals.posts - posts, shots as u64, "submitted once: {about}");
@@ -193,17 +199,58 @@ async fn a_second_finisher_at_every_step_of_the_first_dying_at_every_step_of_its
     assert!(first >= 6 && pairs >= 20, "{first} steps, {pairs} pairs");
 }
 
-/// Five resumes at the same moment, and the job's own chain of polls, must come to one chain.
+/// Resumes at the same moment, and the job's own chain of polls, must come to one chain.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn resumes_do_not_multiply_the_chain_of_polls() {
-    let mut lane = glassline_tests::Lane::keyed(1);
-    lane.render_ms = 600_000;
-    let world = World::new(glassline_tests::WorldOptions::one(lane)).await;
-    let handoff = crate::support::rendering(&world, "p1").await;
-    for cause in [CheckCause::Resume, CheckCause::Resume, CheckCause::Resume] {
-        assert_eq!(crate::support::ok(&world, check(&handoff.subject(), cause)).await, Note::Running.word());
+    let lane = Lane { render_ms: 10 * MINUTE_MS, ..Lane::keyed(1) };
+    let world = World::new(WorldOptions::one(lane)).await;
+    let handoff = rendering(&world, "p1").await;
+    for _ in 0..3 {
+        ok(&world, check(&handoff.subject(), CheckCause::Resume)).await;
     }
-    let driven = world.drive_on(&Plan::none(), 300_000).await;
+    let driven = world.drive_on(&Plan::none(), 5 * MINUTE_MS).await;
     let polls = driven.count(Note::Running);
     assert!((290..=310).contains(&polls), "{polls} polls in 300 s, once a second");
+}
+
+/// A worker that comes late with its task, and the resume that found the same task by its key, must come to one chain.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_two_learned_of_has_one_chain_of_polls() {
+    let lane = Lane { render_ms: 12 * MINUTE_MS, ..Lane::keyed(1) };
+    let world = World::new(WorldOptions::one(lane)).await;
+    let handoff = claimed(&world, "p1").await;
+    let (plan, gate) = Plan::stop_before(Spot::first("worker", "RecordTask"));
+    let no_faults = Plan::none();
+    let has_task = async |world: &World| world.job(&s1("p1")).await.task.is_some();
+    let found = world.drive_until(&no_faults, 1, HOUR_MS, has_task);
+    let (note, found) = gate.interrupt(world.handle(&plan, message(&handoff)), found).await;
+    assert!(found.is_some_and(|driven| driven.count(Note::Resolved) == 1));
+    assert_eq!(note, Some(Ok("submitted".into())));
+    let driven = world.drive_on(&Plan::none(), 5 * MINUTE_MS).await;
+    let polls = driven.count(Note::Running);
+    assert!((290..=310).contains(&polls), "{polls} polls in 300 s, once a second");
+    assert_eq!(world.accepted().len(), 1);
+}
+
+/// Nor do they multiply while a lost submit waits to be resolved.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn resumes_do_not_multiply_while_a_submit_is_unresolved() {
+    let lane = Lane::new("settling", 1, Recovery::Lookup { settle_ms: 10 * MINUTE_MS });
+    let world = World::new(WorldOptions::one(lane)).await;
+    world.provider_faults(vec![FaultRule::next(FaultKind::DropRequest, 1)]);
+    let handoff = claimed(&world, "p1").await;
+    assert_eq!(ok(&world, message(&handoff)).await, "submit_unknown");
+    for _ in 0..10 {
+        ok(&world, check(&handoff.subject(), CheckCause::Resume)).await;
+        ok(&world, message(&handoff)).await;
+    }
+    let driven = world.drive_on(&Plan::none(), 11 * MINUTE_MS).await;
+    let looks = driven.count(Note::Unresolved);
+    let idle = driven.count(Note::NotLeader);
+    // A look at the end of every lease, and at most as many others as there were messages.
+    assert!((3..=8).contains(&looks), "{looks} looks: {driven:?}");
+    assert!(idle <= 30, "{idle} checks that did nothing: {driven:?}");
+    world.drive(&Plan::none(), 1, HOUR_MS, &["p1"]).await;
+    assert_eq!(stands(&world, "p1").await, (Status::Succeeded, 2, 1));
+    world.check(&["p1"], true).await;
 }

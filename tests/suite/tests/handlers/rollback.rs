@@ -17,7 +17,6 @@ const CAUSES: [RollbackCause; 3] = [RollbackCause::Unsent, RollbackCause::LeaseO
 async fn of_a_rendering_job_only_asks_for_a_look() {
     let world = world("blind", 1).await;
     let handoff = rendering(&world, "p1").await;
-    take(&world, "render").await;
     for cause in CAUSES {
         let note = changes_nothing(&world, &s1("p1"), rollback(&handoff.subject(), cause)).await;
         assert_eq!(note, "resuming");
@@ -38,6 +37,8 @@ async fn of_an_ended_job_or_another_token_does_nothing() {
     for cause in CAUSES {
         assert_eq!(changes_nothing(&world, &s1("p1"), stale(cause)).await, "stale", "it is ready again");
     }
+    // What refused its handoff may refuse it again: it waits a moment.
+    world.clock.manual.advance(world.settings.retry_base_ms);
     let second = claim_next(&world).await;
     assert_eq!(stands(&world, "p1").await, (Status::Claimed, 2, 0));
     for cause in CAUSES {
