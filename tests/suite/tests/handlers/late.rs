@@ -1,8 +1,11 @@
 //! Renders that complete, and workers that answer, long after anybody waited for them.
 
-use crate::support::{HOUR_MS, claimed, first_lane, message, rendering, s1, stands, take_all, world};
-use glassline_protocol::message::Handoff;
+use crate::support::{
+    HOUR_MS, changes_nothing, claimed, completed, first_lane, message, rendering, s1, stands, world,
+};
+use glassline_protocol::message::{Finish, Handoff, Message};
 use glassline_protocol::ports::{OutcomePut, Store as _, Written};
+use glassline_protocol::provider::{Media, Provider as _, Reference, RenderRequest, Submit};
 use glassline_protocol::rank::ready_entry;
 use glassline_protocol::row::outcome::Cost;
 use glassline_protocol::row::{OrphanRow, OutcomeRow, Status};
@@ -215,9 +218,9 @@ async fn a_rejection_that_comes_after_somebody_else_took_over_decides_nothing() 
 async fn an_address_that_expired_is_asked_for_again() {
     let lane = Lane { address_lifetime_ms: Some(60_000), ..Lane::blind(1) };
     let world = World::new(WorldOptions::one(lane)).await;
-    let finish = crate::support::completed(&world, "p1").await;
+    let finish = completed(&world, "p1").await;
     world.clock.manual.advance(61_000);
-    let message = glassline_protocol::message::Message::Finish(finish);
+    let message = Message::Finish(finish);
     assert_eq!(world.handle(&Plan::none(), message).await, Some(Ok("succeeded".into())));
     world.check(&["p1"], true).await;
 }
@@ -227,13 +230,61 @@ async fn an_address_that_expired_is_asked_for_again() {
 async fn an_output_that_is_gone_ends_its_attempt() {
     let lane = Lane { output_lifetime_ms: 10 * MINUTE_MS, ..Lane::blind(1) };
     let world = World::new(WorldOptions::one(lane)).await;
-    let finish = crate::support::completed(&world, "p1").await;
+    let finish = completed(&world, "p1").await;
     world.clock.manual.advance(11 * MINUTE_MS);
-    let message = glassline_protocol::message::Message::Finish(finish);
+    let message = Message::Finish(finish);
     assert_eq!(world.handle(&Plan::none(), message).await, Some(Ok("followed".into())));
     assert_eq!(stands(&world, "p1").await, (Status::Ready, 1, 1));
     world.drive(&Plan::none(), 1, HOUR_MS, &["p1"]).await;
     assert_eq!(stands(&world, "p1").await, (Status::Succeeded, 2, 1));
     world.check(&["p1"], false).await;
-    let _ = (first_lane(&world).await, take_all(&world, "wake").await);
+}
+
+/// The provider reports a task that isn't the recorded one, while the job runs and after it has succeeded: that task is
+/// cancelled there and kept for the ledger; the job doesn't notice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_finish_of_another_task_than_the_recorded_one_orphans_that_task() {
+    let world = slow_world("blind", MINUTE_MS, HOUR_MS).await;
+    let handoff = rendering(&world, "p1").await;
+    let subject = handoff.subject();
+    for (number, status) in [(1, Status::Rendering), (2, Status::Succeeded)] {
+        // Something else submitted it too, and this provider takes what it gets.
+        let reference = Reference { job: s1("p1"), attempt: 1 };
+        let params = serde_json::json!({"width": 64, "height": 64});
+        let request = RenderRequest { prompt: "another".into(), params, media: Media::Image };
+        let lane = first_lane(&world).await;
+        let Submit::Accepted(task) = world.ports.submit(&lane, &request, &reference).await else {
+            panic!("this provider takes everything")
+        };
+        let finish = Finish { subject: subject.clone(), task: task.clone(), outputs: vec![], resumes: 0 };
+        let note = changes_nothing(&world, &s1("p1"), Message::Finish(finish)).await;
+        assert_eq!((note.as_str(), stands(&world, "p1").await), ("orphaned", (status, 1, 0)));
+        let orphans = orphans(&world).await;
+        assert_eq!(orphans.len(), number);
+        assert!(orphans.iter().any(|orphan| orphan.key.task == task && orphan.cancel == "requested"));
+        let books = world.sandbox.books();
+        let entry = books.renders.iter().find(|entry| entry.id == task.as_str()).unwrap();
+        assert_eq!(entry.state, RenderState::Cancelled);
+        world.drive(&Plan::none(), 1, HOUR_MS, &["p1"]).await;
+        assert_eq!(stands(&world, "p1").await, (Status::Succeeded, 1, 0));
+    }
+    assert_eq!(world.qa().await[&s1("p1")].len(), 1);
+}
+
+/// The recorded task itself, reported again and again, is nobody's orphan.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_recorded_task_is_never_orphaned() {
+    let world = world("keyed", 1).await;
+    let handoff = claimed(&world, "p1").await;
+    let done = async {
+        world.drive_to_end(&Plan::none(), HOUR_MS, &["p1"]).await;
+        assert_eq!(stands(&world, "p1").await, (Status::Succeeded, 1, 0));
+    };
+    // The worker learns of its task when another has found it by its key, and finished it.
+    let (note, ()) = stalled_worker(&world, &handoff, done).await;
+    assert_eq!(note, "submitted");
+    assert_eq!(stands(&world, "p1").await, (Status::Succeeded, 1, 0));
+    assert!(orphans(&world).await.is_empty());
+    assert_eq!(booked(&world, "POST#p1/SHOT#s1/1"), RenderState::Succeeded);
+    world.check(&["p1"], true).await;
 }
