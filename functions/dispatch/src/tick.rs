@@ -6,7 +6,7 @@ use crate::{Look, Ports, Ticked};
 use glassline_protocol::admission::{SlotState, authorise, judge, merge, room};
 use glassline_protocol::ids::{JobKey, LaneName, Ms};
 use glassline_protocol::message::{Message, Rollback, RollbackCause, Subject};
-use glassline_protocol::ports::{Candidate, Envelope};
+use glassline_protocol::ports::{Candidate, Envelope, Unread};
 use glassline_protocol::rank::next_attempt;
 use glassline_protocol::row::{JobRow, LaneRow, SlotRow};
 use glassline_protocol::settings::Settings;
@@ -14,7 +14,7 @@ use glassline_protocol::settle::{self, Fault, Settled};
 use glassline_protocol::sign::Secrets;
 use glassline_protocol::steps::send_all;
 use glassline_protocol::transition::JobTransition;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Most jobs read at once.
 const READ_LIMIT: usize = 100;
@@ -85,13 +85,14 @@ async fn inspect<P: Ports>(
     let slots = ports.slots(&lane.key).await?;
     // Jobs are read after their slots: a job that is not under its slot's token then never will be again.
     let keys: Vec<JobKey> = slots.iter().filter_map(|slot| slot.job.clone()).collect();
-    let mut jobs: HashMap<JobKey, JobRow> = HashMap::new();
-    for keys in keys.chunks(READ_LIMIT) {
-        jobs.extend(ports.jobs(keys).await?.into_iter().map(|job| (job.key.clone(), job)));
-    }
+    let (jobs, unreadable) = read_jobs(ports, &keys).await?;
     let mut free = VecDeque::new();
     let mut rollbacks = Vec::new();
     for slot in slots {
+        if slot.job.as_ref().is_some_and(|key| unreadable.contains(key)) {
+            // It may well be under way.
+            continue;
+        }
         let job = slot.job.as_ref().and_then(|key| jobs.get(key));
         match judge(&slot, job, ports.now_ms(), settings.reservation_ms) {
             SlotState::Free => push(&mut free, lane, slot),
@@ -99,12 +100,15 @@ async fn inspect<P: Ports>(
             SlotState::LeaseOver => {
                 rollbacks.extend(job.and_then(|job| rollback(job, RollbackCause::LeaseOver)))
             }
-            SlotState::Stale => {
-                if void(ports, settings, &slot, job).await? {
+            SlotState::Stale => match void(ports, settings, &slot, job).await {
+                Ok(true) => {
                     ticked.voided += 1;
                     push(&mut free, lane, slot);
                 }
-            }
+                Ok(false) => {}
+                // This slot waits for the next full tick; the others needn't.
+                Err(fault) => tracing::warn!(event = "not_voided", lane = %lane.key, why = %fault),
+            },
         }
     }
     ticked.leases_over = rollbacks.len();
@@ -114,6 +118,35 @@ async fn inspect<P: Ports>(
     // What can't be sent is seen again by the next full tick.
     send_all(ports, rollbacks).await;
     Ok(free)
+}
+
+/// Jobs by key, and those whose row is there but can't be understood. One such row must not keep a whole lane waiting.
+async fn read_jobs<P: Ports>(
+    ports: &P,
+    keys: &[JobKey],
+) -> Result<(HashMap<JobKey, JobRow>, HashSet<JobKey>), Fault> {
+    let (mut jobs, mut unreadable) = (HashMap::new(), HashSet::new());
+    let mut enter = |rows: Vec<JobRow>| jobs.extend(rows.into_iter().map(|job| (job.key.clone(), job)));
+    for keys in keys.chunks(READ_LIMIT) {
+        match ports.jobs(keys).await {
+            Ok(rows) => enter(rows),
+            Err(Unread::Unavailable) => return Err(Unread::Unavailable.into()),
+            // Which one it is shows when each is read alone.
+            Err(Unread::Bad(_)) => {
+                for key in keys {
+                    match ports.jobs(std::slice::from_ref(key)).await {
+                        Ok(rows) => enter(rows),
+                        Err(Unread::Unavailable) => return Err(Unread::Unavailable.into()),
+                        Err(Unread::Bad(bad)) => {
+                            tracing::error!(event = "bad_row", error = %bad, "a job can't be understood");
+                            unreadable.insert(key.clone());
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok((jobs, unreadable))
 }
 
 fn push(free: &mut VecDeque<FreeSlot>, lane: &LaneRow, slot: SlotRow) {
@@ -162,8 +195,9 @@ async fn held<P: Ports>(ports: &P, settings: &Settings, lane: &LaneRow) -> Resul
         return Ok(Vec::new());
     }
     let keys: Vec<JobKey> = waiting.into_iter().map(|candidate| candidate.job).collect();
-    let jobs = ports.jobs(&keys).await?;
-    Ok(jobs.iter().filter_map(|job| rollback(job, RollbackCause::Held)).collect())
+    let (jobs, _) = read_jobs(ports, &keys).await?;
+    let jobs = keys.iter().filter_map(|key| jobs.get(key));
+    Ok(jobs.filter_map(|job| rollback(job, RollbackCause::Held)).collect())
 }
 
 /// How many starts the lane allows now, authorised, and the best candidates for them.

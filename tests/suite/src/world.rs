@@ -63,6 +63,8 @@ pub struct Lane {
     pub row: LaneRow,
     /// What its provider offers after a lost submit.
     pub recovery: Recovery,
+    /// Whether its tasks are polled; else the provider calls back, which is the test's part.
+    pub polled: bool,
     /// How long a render takes, in milliseconds.
     pub render_ms: u64,
     /// How long a render may take before it is cancelled, in milliseconds.
@@ -85,6 +87,7 @@ impl Lane {
             name,
             row: LaneRow::new(lane_name(name), capacity),
             recovery,
+            polled: true,
             render_ms: 1_000,
             deadline_ms: 900_000,
             max_concurrent: None,
@@ -288,6 +291,7 @@ async fn provider(lanes: &[Lane], clock: &TestClock) -> (Sandbox, Providers) {
         idempotency_keys: matches!(lane.recovery, Recovery::Key { .. }),
         lookup: matches!(lane.recovery, Recovery::Lookup { .. }),
         lookup_delay_ms: lane.lookup_delay_ms,
+        callbacks: false,
         render_min_ms: lane.render_ms,
         render_max_ms: lane.render_ms,
         max_concurrent: lane.max_concurrent,
@@ -304,7 +308,10 @@ async fn provider(lanes: &[Lane], clock: &TestClock) -> (Sandbox, Providers) {
     let configs = lanes.iter().map(|lane| {
         let key: glassline_providers::Secret =
             serde_json::from_value(format!("key-of-{}", lane.name).into()).unwrap();
+        let called = !lane.polled || matches!(lane.recovery, Recovery::Callback { .. });
         let lane_config = SandboxLane {
+            polled: lane.polled,
+            callback_url: called.then(|| "https://glassline.example/callback".to_owned()),
             poll_ms: 1_000,
             submit_timeout_ms: 5_000,
             deadline_ms: lane.deadline_ms,

@@ -207,6 +207,16 @@ impl DynamoStore {
     }
 }
 
+/// The rows that can be understood: one that can't must not keep its neighbours from being dispatched.
+fn readable<R: Row>(items: &[Item]) -> Vec<R> {
+    let row = |item| {
+        from_item(item)
+            .inspect_err(|bad| tracing::error!(event = "bad_row", error = %bad, "a row can't be understood"))
+            .ok()
+    };
+    items.iter().filter_map(row).collect()
+}
+
 fn candidate(pk: &str, item: &Item) -> Option<Candidate> {
     let entry = item.get("queue_sk")?.as_s().ok()?;
     let job = JobKey::parse(&key_of(item).ok()?).ok()?;
@@ -276,7 +286,7 @@ impl Store for DynamoStore {
     async fn lanes(&self) -> Read<Vec<LaneRow>> {
         let values = vec![(":pk", "LANES".to_owned())];
         let items = self.query(Query { index: None, condition: "pk = :pk", values, limit: None }).await?;
-        Ok(items.iter().map(from_item).collect::<Result<_, _>>()?)
+        Ok(readable(&items))
     }
 
     async fn lane(&self, lane: &LaneName) -> Read<Option<LaneRow>> {
@@ -286,7 +296,7 @@ impl Store for DynamoStore {
     async fn slots(&self, lane: &LaneName) -> Read<Vec<SlotRow>> {
         let values = vec![(":pk", format!("LANE#{lane}"))];
         let items = self.query(Query { index: None, condition: "pk = :pk", values, limit: None }).await?;
-        Ok(items.iter().map(from_item).collect::<Result<_, _>>()?)
+        Ok(readable(&items))
     }
 
     async fn ready(&self, lane: &LaneName, limit: usize) -> Read<Vec<Candidate>> {

@@ -1,10 +1,13 @@
 //! What a job costs: counted by the store's own consumed capacity and the queues' own counters.
 
 use crate::support::{first_lane, rendering, s1, stands, take_all};
+use glassline_protocol::ids::JobKey;
+use glassline_protocol::message::{Finish, Message, Subject};
 use glassline_protocol::ports::{Created, NewRow, Store as _};
 use glassline_protocol::row::Status;
+use glassline_sqs::Outgoing;
 use glassline_tests::{Driven, Lane, MINUTE_MS, Plan, World, WorldOptions, post};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const JOBS: usize = 50;
 
@@ -42,21 +45,34 @@ fn each(units: f64, jobs: usize) -> f64 {
     units / f64::from(u32::try_from(jobs).unwrap())
 }
 
-/// Delivers until all jobs have ended, without any full tick: the slots are given out by wakes.
-async fn by_wakes(world: &World) -> Driven {
+/// Delivers until all jobs have ended, without any full tick: the slots are given out by wakes. Where the lane isn't
+/// polled, a finish message without outputs comes for every completed task, as a callback's.
+async fn by_wakes(world: &World, polled: bool) -> Driven {
     let mut driven = Driven::default();
+    let mut called = BTreeSet::new();
     for _ in 0..2_000 {
         while world.deliver(&Plan::none(), 1, &mut driven).await {}
-        if world.jobs("p1").await.iter().all(|job| job.status.ended()) {
+        let jobs = world.jobs("p1").await;
+        if jobs.iter().all(|job| job.status.ended()) {
             return driven;
         }
         world.clock.manual.advance(1_000);
+        for job in jobs.iter().filter(|job| !polled && job.status == Status::Rendering) {
+            let (Some(task), Some(token)) = (job.task.clone(), job.token.clone()) else { continue };
+            if called.insert(task.to_string()) {
+                let JobKey { parent, member } = job.key.clone();
+                let subject = Subject { parent, member, lane: job.lane.clone(), attempt: job.attempt, token };
+                let finish = Message::Finish(Finish { subject, task, outputs: vec![], resumes: 0 });
+                world.engine.send("finish", Outgoing::new(finish.to_body())).await.unwrap();
+            }
+        }
     }
     panic!("it doesn't end: {driven:?}");
 }
 
 /// A post on a lane of capacity 4, and what its parts consumed.
 async fn happy(lane: Lane, about: &str) -> (Units, Units, Units) {
+    let polled = lane.polled;
     let world = World::new(WorldOptions::one(lane)).await;
     let set_up = take_units(&world);
     world.submit(&post("p1", "keyed", JOBS)).await;
@@ -73,14 +89,14 @@ async fn happy(lane: Lane, about: &str) -> (Units, Units, Units) {
     assert_eq!(world.tick_lane(&first_lane(&world).await).await.started, 4);
     let full = take_units(&world);
     // From here on every slot is given out by the wake of the job before.
-    let driven = by_wakes(&world).await;
+    let driven = by_wakes(&world, polled).await;
     let steady = take_units(&world);
     let jobs = world.jobs("p1").await;
     assert!(jobs.iter().all(|job| (job.status, job.attempt) == (Status::Succeeded, 1)), "{driven:?}");
     world.check(&["p1"], true).await;
 
     let polls = driven.notes.iter().filter(|note| ["running", "completed"].contains(&note.as_str())).count();
-    assert_eq!(polls, JOBS, "each is polled once: {driven:?}");
+    assert_eq!(polls, if polled { JOBS } else { 0 }, "each is polled once, if at all: {driven:?}");
     let messages: BTreeMap<String, u64> = sent(&world)
         .into_iter()
         .map(|(queue, count)| (queue.clone(), count - sent_before.get(&queue).copied().unwrap_or(0)))
@@ -91,7 +107,7 @@ async fn happy(lane: Lane, about: &str) -> (Units, Units, Units) {
     );
     println!(
         "{about}, per job: creation {:.2} write units; then {:.2} write units and {:.2} read units, of those {:.2} for \
-         its poll.",
+         polls.",
         each(created.write - head, JOBS),
         each(full.write + steady.write, JOBS),
         each(steady.read, JOBS),
@@ -115,6 +131,15 @@ async fn a_job_costs_what_the_design_allows() {
     assert!(full.read <= 16.0, "{full:?}");
 }
 
+/// The design's happy path: a callback, no polls.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_with_a_callback_costs_what_the_design_allows() {
+    let lane = Lane { polled: false, ..Lane::keyed(4) };
+    let (_, full, steady) = happy(lane, "callbacks").await;
+    assert!(each(full.write + steady.write, JOBS) <= 7.0);
+    assert!(each(steady.read, JOBS) <= 4.0);
+}
+
 /// A lane that counts adds one write per tick.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lane_with_rate_and_budget_adds_a_write_a_tick() {
@@ -136,7 +161,7 @@ async fn a_long_render_adds_a_read_a_poll_and_at_most_a_write_a_minute() {
     rendering(&world, "p1").await;
     take_units(&world);
     let before = sent(&world);
-    let driven = by_wakes(&world).await;
+    let driven = by_wakes(&world, true).await;
     assert_eq!(stands(&world, "p1").await, (Status::Succeeded, 1, 0));
     let units = take_units(&world);
     let polls = driven.notes.iter().filter(|note| ["running", "completed"].contains(&note.as_str())).count();

@@ -1,10 +1,14 @@
 //! What the provider does wrong: submits whose answer is lost, refusals, failed renders, bad outputs.
 
 use crate::support::{HOUR_MS, s1, stands, world};
+use glassline_protocol::ids::{JobKey, TaskId};
+use glassline_protocol::message::{Finish, Message, Subject};
 use glassline_protocol::ports::Store as _;
-use glassline_protocol::provider::ErrorClass;
+use glassline_protocol::provider::{ErrorClass, Recovery};
 use glassline_protocol::row::outcome::Cost;
 use glassline_protocol::row::{OutcomeRow, Status};
+use glassline_protocol::settle::{self, Settled};
+use glassline_protocol::transition::{JobTransition, Ours};
 use glassline_sandbox::{BookTotals, FaultKind, FaultRule};
 use glassline_tests::{Lane, MINUTE_MS, Plan, World, WorldOptions, lane_name, post};
 
@@ -147,6 +151,62 @@ async fn with_nothing_offered_it_is_held_and_never_submitted_again() {
         assert_eq!((totals(&world).accepted, totals(&world).posts), (accepted + 1, 2), "{fault:?}");
         world.check(&["p1", "p2"], true).await;
     }
+}
+
+/// A provider that tells of a lost submit by its callback only.
+fn callback_lane() -> Lane {
+    let recovery = Recovery::Callback { deadline_ms: 10 * MINUTE_MS };
+    Lane { polled: false, ..Lane::new("calling", 1, recovery) }
+}
+
+/// What the api makes of a callback that names our reference: the task is recorded, then finished.
+async fn call_back(world: &World) {
+    let job = world.job(&s1("p1")).await;
+    let task = TaskId::new(world.sandbox.books().of(FIRST)[0].id.clone()).unwrap();
+    let ours = Ours { attempt: job.attempt, token: job.token.clone().unwrap() };
+    let lease_ms = world.now_ms() + world.settings.render_lease_ms;
+    let record = JobTransition::RecordTask { ours: ours.clone(), task: task.clone(), lease_ms };
+    assert!(matches!(settle::job(&world.ports, 0, &job.key, &record).await, Ok(Settled::Mine(_))));
+    let JobKey { parent, member } = job.key;
+    let subject = Subject { parent, member, lane: job.lane, attempt: ours.attempt, token: ours.token };
+    let finish = Message::Finish(Finish { subject, task, outputs: vec![], resumes: 0 });
+    assert_eq!(world.handle(&Plan::none(), finish).await, Some(Ok("succeeded".into())));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_callbacks_a_lost_submit_waits_for_one() {
+    let world = World::new(WorldOptions::one(callback_lane())).await;
+    world.provider_faults(first(FaultKind::DropAnswer));
+    world.submit(&post("p1", "calling", 1)).await;
+    world.drive_on(&Plan::none(), 5 * MINUTE_MS).await;
+    assert_eq!(stands(&world, "p1").await, (Status::Rendering, 1, 0));
+    call_back(&world).await;
+    world.drive_late().await;
+    assert_eq!(stands(&world, "p1").await, (Status::Succeeded, 1, 0));
+    assert_eq!((totals(&world).accepted, totals(&world).posts), (1, 1));
+    world.check(&["p1"], true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_callbacks_a_lost_submit_is_held_at_the_deadline_and_adopted_by_a_later_one() {
+    let world = World::new(WorldOptions::one(callback_lane())).await;
+    assert_eq!(life(&world, first(FaultKind::DropAnswer)).await, (Status::Held, 1, 0));
+    let held = world.job(&s1("p1")).await;
+    assert!(held.lease_ms.unwrap() >= held.started_ms.unwrap() + 10 * MINUTE_MS, "not before: {held:?}");
+    world.drive_late().await;
+    assert_eq!((stands(&world, "p1").await, totals(&world).posts), ((Status::Held, 1, 0), 1));
+    call_back(&world).await;
+    assert_eq!(stands(&world, "p1").await, (Status::Succeeded, 1, 0));
+    world.check(&["p1"], true).await;
+}
+
+/// The submit is answered and the callback of its end never comes: the lease brings a look.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_callback_that_never_comes_costs_a_lease() {
+    let world = World::new(WorldOptions::one(callback_lane())).await;
+    assert_eq!(life(&world, vec![]).await, (Status::Succeeded, 1, 0));
+    assert_eq!((totals(&world).accepted, totals(&world).posts), (1, 1));
+    world.check(&["p1"], true).await;
 }
 
 async fn paused_by(fault: FaultKind, value: Option<u64>, class: ErrorClass, pause_ms: u64) {

@@ -11,6 +11,7 @@
 
 mod admission;
 mod backlog;
+mod bad_rows;
 mod batch;
 mod cancel;
 mod claims;
