@@ -70,16 +70,33 @@ impl DynamoStore {
         let Some(items) = parts.iter().map(|part| self.part(part)).collect::<Option<Vec<_>>>() else {
             return Transacted::Refused(Vec::new());
         };
+        match self.send_together(&items).await {
+            Together::Done => Transacted::Done,
+            Together::Refused(reasons) => Transacted::Refused(
+                reasons
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, reason)| failed(reason))
+                    .map(|(place, _)| place)
+                    .collect(),
+            ),
+            Together::Unknown => Transacted::Unknown,
+        }
+    }
+
+    /// Sends a transaction until it is done, refused by a condition, or nobody can tell. A conflict and throttling are
+    /// tried again.
+    pub(super) async fn send_together(&self, items: &[TransactWriteItem]) -> Together {
         for attempt in 0..BUSY_TRIES {
             let request = self
                 .client
                 .transact_write_items()
-                .set_transact_items(Some(items.clone()))
+                .set_transact_items(Some(items.to_vec()))
                 .return_consumed_capacity(Self::capacity());
             let error = match request.send().await {
                 Ok(output) => {
                     self.used("TransactWriteItems", output.consumed_capacity());
-                    return Transacted::Done;
+                    return Together::Done;
                 }
                 Err(error) => error,
             };
@@ -87,32 +104,37 @@ impl DynamoStore {
                 error.as_service_error()
             {
                 self.used("TransactWriteItems refused", &[]);
-                match refused(cancelled.cancellation_reasons()) {
-                    Some(refused) => return Transacted::Refused(refused),
-                    None => pause(attempt).await,
+                let reasons = cancelled.cancellation_reasons();
+                if reasons.iter().any(failed) {
+                    return Together::Refused(reasons.to_vec());
                 }
+                pause(attempt).await;
                 continue;
             }
             match trouble(&error) {
                 Trouble::Busy => pause(attempt).await,
-                Trouble::Unknown => return Transacted::Unknown,
+                Trouble::Unknown => return Together::Unknown,
                 Trouble::Broken => {
                     log("TransactWriteItems", &self.table, &error);
-                    return Transacted::Unknown;
+                    return Together::Unknown;
                 }
             }
         }
-        Transacted::Unknown
+        Together::Unknown
     }
 }
 
-/// The parts whose condition failed; `None` when none did: a conflict or throttling, to be tried again.
-fn refused(reasons: &[CancellationReason]) -> Option<Vec<usize>> {
-    let failed: Vec<usize> = reasons
-        .iter()
-        .enumerate()
-        .filter(|(_, reason)| reason.code() == Some("ConditionalCheckFailed"))
-        .map(|(place, _)| place)
-        .collect();
-    (!failed.is_empty()).then_some(failed)
+/// What became of a transaction.
+pub(super) enum Together {
+    /// All of it happened.
+    Done,
+    /// None of it happened: the reasons, in the order of the items, at least one a failed condition.
+    Refused(Vec<CancellationReason>),
+    /// Nobody can tell.
+    Unknown,
+}
+
+/// Whether it was this item's condition that refused.
+pub(super) fn failed(reason: &CancellationReason) -> bool {
+    reason.code() == Some("ConditionalCheckFailed")
 }

@@ -7,7 +7,7 @@
 use super::DynamoStore;
 use super::item::{Item, from_item, key_item, to_attribute, to_item};
 use super::retry::{BUSY_TRIES, Trouble, log, pause, trouble};
-use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use super::transact::{Together, failed};
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
     AttributeValue, CancellationReason, ConditionCheck, Put, ReturnValue,
@@ -118,39 +118,15 @@ impl DynamoStore {
         else {
             return OutcomePut::Unknown;
         };
-        for attempt in 0..BUSY_TRIES {
-            let request = self
-                .client
-                .transact_write_items()
-                .transact_items(TransactWriteItem::builder().put(put.clone()).build())
-                .transact_items(TransactWriteItem::builder().condition_check(check.clone()).build())
-                .return_consumed_capacity(Self::capacity());
-            let error = match request.send().await {
-                Ok(output) => {
-                    self.used("TransactWriteItems", output.consumed_capacity());
-                    return OutcomePut::Recorded;
-                }
-                Err(error) => error,
-            };
-            if let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
-                error.as_service_error()
-            {
-                match cancelled_put(cancelled.cancellation_reasons(), outcome) {
-                    Some(put) => return put,
-                    None => pause(attempt).await,
-                }
-                continue;
-            }
-            match trouble(&error) {
-                Trouble::Busy => pause(attempt).await,
-                Trouble::Unknown => return OutcomePut::Unknown,
-                Trouble::Broken => {
-                    log("TransactWriteItems", &self.table, &error);
-                    return OutcomePut::Unknown;
-                }
-            }
+        let items = [
+            TransactWriteItem::builder().put(put).build(),
+            TransactWriteItem::builder().condition_check(check).build(),
+        ];
+        match self.send_together(&items).await {
+            Together::Done => OutcomePut::Recorded,
+            Together::Refused(reasons) => refused_put(&reasons, outcome),
+            Together::Unknown => OutcomePut::Unknown,
         }
-        OutcomePut::Unknown
     }
 
     /// Puts an outcome if the attempt has none.
@@ -164,19 +140,14 @@ impl DynamoStore {
     }
 }
 
-/// What a cancelled transaction says: the reasons are in the order of its items. `None`: a conflict, to be tried again.
-fn cancelled_put(reasons: &[CancellationReason], outcome: &OutcomeRow) -> Option<OutcomePut> {
-    let code = |index: usize| reasons.get(index).and_then(CancellationReason::code).unwrap_or("None");
-    if code(0) == "ConditionalCheckFailed" {
-        let found = reasons.first().and_then(CancellationReason::item).map(from_item::<OutcomeRow>);
-        return Some(match found {
+/// What a refused transaction says: the reasons are in the order of its items.
+fn refused_put(reasons: &[CancellationReason], outcome: &OutcomeRow) -> OutcomePut {
+    match reasons.first().filter(|reason| failed(reason)) {
+        Some(reason) => match reason.item().map(from_item::<OutcomeRow>) {
             Some(Ok(found)) if found == *outcome => OutcomePut::Recorded,
             Some(Ok(found)) => OutcomePut::Exists(Box::new(found)),
             Some(Err(_)) | None => OutcomePut::Unknown,
-        });
+        },
+        None => OutcomePut::Moved,
     }
-    if code(1) == "ConditionalCheckFailed" {
-        return Some(OutcomePut::Moved);
-    }
-    None
 }
