@@ -1,7 +1,10 @@
 //! Reading input that may hold posts and stories: an object with `series` is a story, any other is a post.
 
-use super::parse::{BadPost, Post, each_object, post, refuse_repeats as refuse_repeated_posts};
+use super::parse::{BadPost, Post, each_object, field, post, refuse_repeats as refuse_repeated_posts};
 use super::story::{Story, refuse_repeats as refuse_repeated_stories, story};
+
+/// What an object is called as long as nobody knows which.
+const EITHER: &str = "post or story";
 
 /// A post or a story.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,11 +20,11 @@ pub enum Submission {
 /// # Errors
 /// As [`super::parse_posts`].
 pub fn parse_submissions(text: &str) -> Result<Vec<Result<Submission, BadPost>>, BadPost> {
-    let read = each_object(text, "post or story", |place, value| {
-        if value.get("series").is_some() {
-            story(place, value).map(Submission::Story)
+    let read = each_object(text, EITHER, |place, raw| {
+        if field(raw, "series").is_some() {
+            story(place.replacen(EITHER, "story", 1), raw).map(Submission::Story)
         } else {
-            post(place, value).map(Submission::Post)
+            post(place.replacen(EITHER, "post", 1), raw).map(Submission::Post)
         }
     })?;
     let (mut posts, mut stories) = (Vec::new(), Vec::new());

@@ -5,6 +5,7 @@ use crate::ids::{Id, LaneName};
 use crate::provider::Media;
 use crate::rank::MAX_PRIORITY;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
@@ -90,22 +91,23 @@ pub fn parse_posts(text: &str) -> Result<Vec<Result<Post, BadPost>>, BadPost> {
 pub(super) fn each_object<T>(
     text: &str,
     kind: &str,
-    read: impl Fn(String, Value) -> Result<T, BadPost>,
+    read: impl Fn(String, &RawValue) -> Result<T, BadPost>,
 ) -> Result<Vec<Result<T, BadPost>>, BadPost> {
     let trimmed = text.trim_start_matches('\u{feff}').trim();
     let formats = format!("give a {kind} as JSON, an array of them, or one a line");
     if trimmed.is_empty() {
         return Err(BadPost::new("the input", format!("it is empty; {formats}")));
     }
-    let whole: Result<Value, _> = serde_json::from_str(trimmed);
+    let whole: Result<&RawValue, _> = serde_json::from_str(trimmed);
     let things: Vec<_> = match whole {
-        Ok(Value::Object(object)) => vec![read(format!("the {kind}"), Value::Object(object))],
-        Ok(Value::Array(items)) => items
-            .into_iter()
-            .enumerate()
-            .map(|(index, item)| read(format!("{kind} {} of the array", index + 1), item))
-            .collect(),
-        Ok(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+        Ok(object) if object.get().starts_with('{') => vec![read(format!("the {kind}"), object)],
+        Ok(array) if array.get().starts_with('[') => {
+            let items: Vec<&RawValue> = serde_json::from_str(array.get())
+                .map_err(|error| BadPost::new("the input", format!("it can't be read: {error}")))?;
+            let place = |index: usize| format!("{kind} {} of the array", index + 1);
+            items.into_iter().enumerate().map(|(index, item)| read(place(index), item)).collect()
+        }
+        Ok(_) => {
             return Err(BadPost::new(
                 "the input",
                 format!("it is neither a {kind} (a JSON object) nor an array"),
@@ -113,7 +115,7 @@ pub(super) fn each_object<T>(
         }
         // Not one JSON value: one a line, or broken. A first line that isn't whole JSON says that it isn't one a line.
         Err(error)
-            if trimmed.lines().next().is_none_or(|line| serde_json::from_str::<Value>(line).is_err()) =>
+            if trimmed.lines().next().is_none_or(|line| serde_json::from_str::<&RawValue>(line).is_err()) =>
         {
             let place = format!("line {}, column {}", error.line(), error.column());
             return Err(BadPost::new(place, format!("this isn't JSON; {formats}")));
@@ -125,8 +127,11 @@ pub(super) fn each_object<T>(
             .map(|(index, line)| {
                 let place = format!("line {}", index + 1);
                 match serde_json::from_str(line) {
-                    Ok(value) => read(place, value),
-                    Err(error) => Err(BadPost::new(place, format!("column {} isn't JSON", error.column()))),
+                    Ok(raw) => read(place, raw),
+                    Err(error) => {
+                        let what = format!("at column {} this isn't JSON; mend this line", error.column());
+                        Err(BadPost::new(place, what))
+                    }
                 }
             })
             .collect(),
@@ -157,17 +162,33 @@ pub(super) fn refuse_repeats(posts: Vec<Result<Post, BadPost>>) -> Vec<Result<Po
         .collect()
 }
 
-pub(super) fn post(place: String, value: Value) -> Result<Post, BadPost> {
-    if !value.is_object() {
+/// A field of an object, as far as it can be read; only to say where a fault is, or what the object is.
+pub(super) fn field(raw: &RawValue, name: &str) -> Option<Value> {
+    serde_json::from_str::<Value>(raw.get()).ok()?.get(name).cloned()
+}
+
+/// Reads an object from its text, not from a [`Value`]: of a field that is there twice, that would keep the last one
+/// and say nothing.
+pub(super) fn typed<T: serde::de::DeserializeOwned>(place: &str, raw: &RawValue) -> Result<T, BadPost> {
+    if !raw.get().starts_with('{') {
         return Err(BadPost::new(place, "it isn't a JSON object"));
     }
-    let place = match value.get("id").and_then(Value::as_str) {
+    let mut reader = serde_json::Deserializer::from_str(raw.get());
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        let what = error.into_inner().to_string();
+        // The line and column count from the object's start, which nobody sees.
+        let what = what.rsplit_once(" at line ").map_or(what.as_str(), |(what, _)| what);
+        BadPost::new(place, if path == "." { what.to_owned() } else { format!("`{path}`: {what}") })
+    })
+}
+
+pub(super) fn post(place: String, raw: &RawValue) -> Result<Post, BadPost> {
+    let place = match field(raw, "id").as_ref().and_then(Value::as_str) {
         Some(id) => format!("{place} (id {})", id.chars().take(64).collect::<String>()),
         None => place,
     };
-    let post: Post =
-        serde_json::from_value(value).map_err(|error| BadPost::new(place.clone(), error.to_string()))?;
-    check(&place, post)
+    check(&place, typed(&place, raw)?)
 }
 
 fn check(place: &str, post: Post) -> Result<Post, BadPost> {
@@ -189,15 +210,7 @@ fn check(place: &str, post: Post) -> Result<Post, BadPost> {
         if !ids.insert(shot.id.clone()) {
             return Err(BadPost::new(place, "its id appears twice in the post; give each shot its own"));
         }
-        let prompt_bytes = shot.prompt.len();
-        if prompt_bytes == 0 || prompt_bytes > MAX_PROMPT_BYTES || shot.prompt.trim().is_empty() {
-            return Err(BadPost::new(
-                place,
-                format!(
-                    "its prompt has {prompt_bytes} bytes; it needs 1 to {MAX_PROMPT_BYTES}, not all blank"
-                ),
-            ));
-        }
+        check_text(&place, "its prompt", &shot.prompt)?;
         let params_bytes = shot.params_text().map_or(0, |text| text.len());
         if params_bytes > MAX_PARAMS_BYTES {
             return Err(BadPost::new(
@@ -209,6 +222,19 @@ fn check(place: &str, post: Post) -> Result<Post, BadPost> {
         }
     }
     Ok(post)
+}
+
+/// Checks a prompt, or a text that becomes one.
+pub(super) fn check_text(place: &str, what: &str, text: &str) -> Result<(), BadPost> {
+    let bytes = text.len();
+    if bytes == 0 || bytes > MAX_PROMPT_BYTES {
+        let what = format!("{what} has {bytes} bytes; it needs 1 to {MAX_PROMPT_BYTES}");
+        return Err(BadPost::new(place, what));
+    }
+    if text.trim().is_empty() {
+        return Err(BadPost::new(place, format!("{what} is all blank; say what to draw")));
+    }
+    Ok(())
 }
 
 impl Shot {
@@ -278,10 +304,16 @@ mod tests {
             (GOOD.replace("\"lane\"", "\"priority\":-1,\"lane\""), "invalid value"),
             (with(""), "it has 0 shots"),
             (with(r#"{"id":"s1","prompt":""}"#), "shot s1: its prompt has 0 bytes"),
-            (with(r#"{"id":"s1","prompt":"  "}"#), "not all blank"),
+            (with(r#"{"id":"s1","prompt":"  "}"#), "all blank"),
             (with(&format!(r#"{{"id":"s1","prompt":"{}"}}"#, "x".repeat(32_769))), "32769 bytes"),
             (with(r#"{"id":"s1","prompt":"x","media":"audio"}"#), "unknown variant `audio`"),
-            (with(r#"{"id":"s1","prompt":"x","params":[]}"#), "invalid type"),
+            (with(r#"{"id":"s1","prompt":"x","params":[]}"#), "`shots[0].params`: invalid type"),
+            (GOOD.replace("\"id\":\"p1\"", "\"id\":\"p1\",\"id\":\"p2\""), "duplicate field `id`"),
+            (with(r#"{"id":"s1","prompt":"x","prompt":"y"}"#), "duplicate field `prompt`"),
+            (
+                format!("[{GOOD},{}]", GOOD.replace("\"id\":\"s1\"", "\"id\":1.5")),
+                "post 2 of the array (id p1): `shots[0].id`",
+            ),
             (with(r#"{"id":"s1","prompt":"x"},{"id":"s1","prompt":"y"}"#), "appears twice"),
             (format!("[{GOOD},{}]", GOOD.replace("pear", "plum")), "twice in this input"),
         ] {

@@ -1,12 +1,13 @@
 //! Reading stories: JSON as for posts, or CSV with a heading line.
 
-use super::parse::{BadPost, each_object};
-use super::{MAX_PROMPT_BYTES, MAX_SCORE_BYTES};
+use super::MAX_SCORE_BYTES;
+use super::parse::{BadPost, check_text, each_object, field, typed};
 use crate::ids::{Id, LaneName};
 use crate::rank::MAX_PRIORITY;
 use crate::row::StoryKey;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 /// A story: four frame prompts, or a premise from which the series' template makes four.
@@ -80,26 +81,12 @@ pub(super) fn refuse_repeats(stories: Vec<Result<Story, BadPost>>) -> Vec<Result
     checked.collect()
 }
 
-pub(super) fn story(place: String, value: Value) -> Result<Story, BadPost> {
-    if !value.is_object() {
-        return Err(BadPost::new(place, "it isn't a JSON object"));
-    }
-    let place = match value.get("key").and_then(Value::as_str) {
+pub(super) fn story(place: String, raw: &RawValue) -> Result<Story, BadPost> {
+    let place = match field(raw, "key").as_ref().and_then(Value::as_str) {
         Some(key) => format!("{place} (key {})", key.chars().take(64).collect::<String>()),
         None => place,
     };
-    let story =
-        serde_json::from_value(value).map_err(|error| BadPost::new(place.clone(), error.to_string()))?;
-    check(&place, story)
-}
-
-fn check_text(place: &str, what: &str, text: &str) -> Result<(), BadPost> {
-    let bytes = text.len();
-    if bytes == 0 || bytes > MAX_PROMPT_BYTES || text.trim().is_empty() {
-        let what = format!("{what} has {bytes} bytes; it needs 1 to {MAX_PROMPT_BYTES}, not all blank");
-        return Err(BadPost::new(place, what));
-    }
-    Ok(())
+    check(&place, typed(&place, raw)?)
 }
 
 fn check(place: &str, story: Story) -> Result<Story, BadPost> {
@@ -138,6 +125,11 @@ const COLUMNS: [&str; 10] =
 /// [`BadPost`] when the heading can't be used.
 pub fn parse_stories_csv(text: &str) -> Result<Vec<Result<Story, BadPost>>, BadPost> {
     let text = text.trim_start_matches('\u{feff}');
+    if text.trim().is_empty() {
+        let what =
+            "it is empty; give a heading line with `series`, `key` and `frame1` to `frame4` or `premise`";
+        return Err(BadPost::new("the input", what));
+    }
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::Headers).from_reader(text.as_bytes());
     let headings = reader.headers().map_err(|error| BadPost::new("line 1", error.to_string()))?.clone();
     if let Some(unknown) = headings.iter().find(|name| !COLUMNS.contains(name)) {
@@ -161,11 +153,29 @@ pub fn parse_stories_csv(text: &str) -> Result<Vec<Result<Story, BadPost>>, BadP
         let place = format!("line {}", record.position().map_or(0, csv::Position::line));
         from_record(place, &headings, &record)
     });
-    let stories: Vec<_> = stories.collect();
+    let mut stories: Vec<_> = stories.collect();
+    if let Some(line) = unclosed_quote(text) {
+        // What follows the quotation mark lies in the last record, further stories perhaps.
+        stories.pop();
+        let what =
+            "a quotation mark is opened here and never closed; close it, or write it twice if it is meant";
+        stories.push(Err(BadPost::new(format!("line {line}"), what)));
+    }
     if stories.is_empty() {
         return Err(BadPost::new("the input", "it holds no story"));
     }
     Ok(refuse_repeats(stories))
+}
+
+/// The line of the record with a quotation mark that is never closed. The reader takes the end of the text for its end;
+/// a line added at the end shows whether it is still read as one.
+fn unclosed_quote(text: &str) -> Option<u64> {
+    const MARK: &str = "\u{1}";
+    let marked = format!("{text}\n{MARK}");
+    let mut reader =
+        csv::ReaderBuilder::new().flexible(true).has_headers(false).from_reader(marked.as_bytes());
+    let last = reader.records().last()?.ok()?;
+    (last.get(0) != Some(MARK)).then(|| last.position().map_or(0, csv::Position::line))
 }
 
 fn from_record(
@@ -204,5 +214,8 @@ fn from_record(
         }
         object.insert("frames".into(), given.into());
     }
-    story(place, Value::Object(object))
+    match serde_json::value::to_raw_value(&object) {
+        Ok(raw) => story(place, &raw),
+        Err(error) => Err(BadPost::new(place, error.to_string())),
+    }
 }

@@ -48,12 +48,15 @@ fn bad_stories() -> Vec<(String, &'static str)> {
         (with(r#","four""#, ""), "it has 3 frames; a story has exactly four"),
         (with(r#""four""#, r#""four","five""#), "it has 5 frames"),
         (with(r#""three""#, r#""""#), "the prompt of frame 3 has 0 bytes"),
-        (with(r#""three""#, r#""  \n ""#), "not all blank"),
+        (with(r#""three""#, r#""  \n ""#), "the prompt of frame 3 is all blank"),
         (with(r#""three""#, "3"), "invalid type"),
         (with(r#""three""#, &format!(r#""{million}""#)), "1000000 bytes; it needs 1 to 32768"),
         (with(r#","frames":["one","two","three","four"]"#, ""), "either four `frames` or a `premise`"),
         (with(r#""frames""#, r#""premise":"p","frames""#), "either four `frames` or a `premise`"),
-        (with(r#""frames":["one","two","three","four"]"#, r#""premise":" ""#), "its premise has 1 bytes"),
+        (
+            with(r#""frames":["one","two","three","four"]"#, r#""premise":" ""#),
+            "the story (key a): its premise is all blank",
+        ),
         (with(r#""frames""#, r#""frame""#), "unknown field `frame`"),
         (with(r#""key""#, r#""kez""#), "unknown field `kez`"),
         (with(r#""a""#, r#""a b""#), "letters, digits"),
@@ -149,7 +152,8 @@ fn the_same_key_twice_in_one_input_is_one_story() {
 #[test]
 fn a_csv_heading_that_cannot_be_used_is_named() {
     for (text, says) in [
-        ("", "the column `series` is missing"),
+        ("", "it is empty; give a heading line"),
+        ("\u{feff} \n", "it is empty"),
         ("series,key,frame1,frame2,frame3,frame4\n", "it holds no story"),
         ("key,premise\na,p\n", "the column `series` is missing"),
         ("series,premise\nmain,p\n", "the column `key` is missing"),
@@ -174,7 +178,7 @@ fn a_bad_csv_line_is_named_and_its_neighbours_are_read() {
         ("main,b,1,2,3,4,p,", "line 3 (key b): give it either four"),
         ("main,b,1,2,3,4,,high", "line 3: its priority isn't a number"),
         ("main,b,1,2,3,4,,1001", "line 3 (key b): its priority is out of range"),
-        ("main,b,1,2,3,4,,1.5", "line 3 (key b): invalid"),
+        ("main,b,1,2,3,4,,1.5", "line 3 (key b): `priority`: invalid"),
         ("main,b,1,2,3", "line 3: it doesn't have the columns of the heading"),
         ("main,b,1,2,3,4,,,,", "line 3: it doesn't have the columns of the heading"),
         (",b,1,2,3,4,,", "line 3 (key b): missing field `series`"),
@@ -186,6 +190,20 @@ fn a_bad_csv_line_is_named_and_its_neighbours_are_read() {
         assert_eq!(read.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true], "{line}");
         let error = only_error(Ok(read)).unwrap();
         assert!(error.contains(says), "{line}: {error}");
+    }
+}
+
+/// The rest of the file would be one story's premise, and the stories in it would be lost without a word.
+#[test]
+fn a_quotation_mark_that_is_never_closed_is_named() {
+    let open = "series,key,premise\nmain,a,good\nmain,b,\"open\nmain,c,lost\nmain,d,lost too\n";
+    let read = parse_stories_csv(open).unwrap();
+    assert_eq!(read.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false]);
+    let error = only_error(Ok(read)).unwrap();
+    assert!(error.starts_with("line 3: a quotation mark is opened here and never closed"), "{error}");
+    for closed in ["main,b,\"closed\"", "main,b,\"closed\"\n", "main,b,5\" tall\n", "main,b,\"two\nlines\""] {
+        let read = parse_stories_csv(&format!("series,key,premise\nmain,a,good\n{closed}")).unwrap();
+        assert_eq!(read.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true], "{closed}");
     }
 }
 
