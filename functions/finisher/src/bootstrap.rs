@@ -1,11 +1,12 @@
 //! The function on Lambda: configuration, ports, batches.
 
 use crate::handle;
-use glassline_assets::AssetVault;
+use glassline_assets::{Access, AssetVault};
 use glassline_aws::config::{Clients, Env, PROVIDERS, STORAGE};
 use glassline_aws::lambda::{self, StartError, handle_batch, records};
 use glassline_aws::live::Live;
 use glassline_aws::local::SystemLocal;
+use glassline_protocol::ids::LaneName;
 use glassline_protocol::message::Queue;
 use glassline_protocol::settings::Settings;
 use glassline_providers::Providers;
@@ -25,7 +26,10 @@ async fn build() -> Result<State, StartError> {
     let urls = env.queues(&QUEUES)?;
     let providers = Providers::from_config(env.json(PROVIDERS, "the lanes' providers as JSON")?)
         .map_err(|error| StartError::Build(format!("{PROVIDERS} can't be used: {error}")))?;
-    let vault = AssetVault::new(env.json(STORAGE, "storage and download limits as JSON")?)
+    let access = |lane: &LaneName| {
+        providers.output_access(lane).map(|access| Access { base: access.base, headers: access.headers })
+    };
+    let vault = AssetVault::with_access(env.json(STORAGE, "storage and download limits as JSON")?, access)
         .map_err(|error| StartError::Build(format!("{STORAGE} can't be used: {error}")))?;
     let clients = Clients::from_env().await;
     let ports = Live {

@@ -95,7 +95,7 @@ async fn look_up<P: Ports>(
     let reference = Reference { job: row.key.clone(), attempt: row.attempt };
     // Taken before the question: an answer is as old as its question.
     let asked_ms = ports.now_ms();
-    match ports.find(&row.lane, &reference).await {
+    match ports.find(&row.lane, &reference, row.started_ms.unwrap_or(row.created_ms)).await {
         Find::Found(task) => record(ports, settings, &check.subject, &task).await,
         Find::NotFound if asked_ms >= settled_ms => not_accepted(ports, settings, &check, &row).await,
         Find::NotFound | Find::Unknown => again(ports, settings, check, &row, 0).await,

@@ -4,7 +4,7 @@ use crate::config::{Limits, VaultConfigError};
 use crate::dial::{Resolver, blocked_within};
 use crate::policy::{Blocked, Policy};
 use glassline_protocol::ids::LaneName;
-use reqwest::header::{ACCEPT_ENCODING, LOCATION};
+use reqwest::header::{ACCEPT_ENCODING, HeaderMap, LOCATION};
 use reqwest::{Client, Response, StatusCode, Url};
 use sha2::{Digest, Sha256};
 use std::path::PathBuf;
@@ -12,10 +12,36 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 
+/// Where outputs are fetched from with headers of the account, such as its key. They go to addresses with this scheme,
+/// host, port and path before them and nowhere else, redirects included.
+#[derive(Clone)]
+pub struct Access {
+    /// The address before those of the outputs.
+    pub base: Url,
+    /// The headers; mark a key among them as sensitive.
+    pub headers: HeaderMap,
+}
+
+impl std::fmt::Debug for Access {
+    /// Without the headers, which may hold a key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Access").field("base", &self.base.as_str()).finish_non_exhaustive()
+    }
+}
+
+impl Access {
+    fn covers(&self, url: &Url) -> bool {
+        let path = self.base.path().trim_end_matches('/');
+        let below = url.path().strip_prefix(path).is_some_and(|rest| rest.starts_with('/'));
+        below && url.origin() == self.base.origin()
+    }
+}
+
 /// Fetches the outputs of one lane.
 pub(crate) struct Fetcher {
     client: Client,
     policy: Arc<Policy>,
+    access: Option<Access>,
     limits: Limits,
     temp_dir: Option<PathBuf>,
 }
@@ -66,6 +92,7 @@ impl Fetcher {
         policy: Policy,
         limits: &Limits,
         temp_dir: Option<PathBuf>,
+        access: Option<Access>,
     ) -> Result<Self, VaultConfigError> {
         let policy = Arc::new(policy);
         let client = Client::builder()
@@ -78,7 +105,7 @@ impl Fetcher {
             .user_agent(concat!("glassline/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| VaultConfigError::Client { lane: lane.clone(), cause: chain(&error) })?;
-        Ok(Self { client, policy, limits: limits.clone(), temp_dir })
+        Ok(Self { client, policy, access, limits: limits.clone(), temp_dir })
     }
 
     /// Fetches an output of at most `limit_bytes` bytes, following redirects that keep the lane's rules.
@@ -111,7 +138,9 @@ impl Fetcher {
     }
 
     async fn get(&self, url: Url) -> Result<Response, FetchError> {
-        let request = self.client.get(url).header(ACCEPT_ENCODING, "identity").send();
+        let headers = self.access.as_ref().filter(|access| access.covers(&url));
+        let headers = headers.map(|access| access.headers.clone()).unwrap_or_default();
+        let request = self.client.get(url).headers(headers).header(ACCEPT_ENCODING, "identity").send();
         let wait = Duration::from_millis(self.limits.connect_ms.saturating_add(self.limits.stall_ms));
         match tokio::time::timeout(wait, request).await {
             Ok(result) => result.map_err(network),

@@ -18,6 +18,7 @@ pub mod validate;
 mod webm;
 
 pub use config::{AllowedHost, Limits, StoreConfig, VaultConfig, VaultConfigError};
+pub use download::Access;
 pub use location::Location;
 pub use policy::Blocked;
 pub use store::StoreError;
@@ -63,6 +64,18 @@ impl AssetVault {
     /// # Errors
     /// [`VaultConfigError`] when the configuration can't work; the message names the entry.
     pub fn new(config: VaultConfig) -> Result<Self, VaultConfigError> {
+        Self::with_access(config, |_| None)
+    }
+
+    /// The same, for providers some of whose outputs are on their API: `access` says for each lane where, and what
+    /// headers go there.
+    ///
+    /// # Errors
+    /// As [`AssetVault::new`].
+    pub fn with_access(
+        config: VaultConfig,
+        access: impl Fn(&LaneName) -> Option<Access>,
+    ) -> Result<Self, VaultConfigError> {
         config.limits.check()?;
         if let Some(path) = config.temp_dir.as_ref().filter(|path| !path.is_dir()) {
             return Err(VaultConfigError::TempDir { path: path.clone() });
@@ -70,7 +83,7 @@ impl AssetVault {
         let mut fetchers = BTreeMap::new();
         for (lane, hosts) in &config.lanes {
             let policy = Policy::new(lane, hosts)?;
-            let fetcher = Fetcher::new(lane, policy, &config.limits, config.temp_dir.clone())?;
+            let fetcher = Fetcher::new(lane, policy, &config.limits, config.temp_dir.clone(), access(lane))?;
             fetchers.insert(lane.clone(), fetcher);
         }
         let store = Store::open(&config.store)?;

@@ -157,8 +157,8 @@ impl<P: Provider + Send + Sync, V: Send + Sync, L: Send + Sync> Provider for Liv
     async fn status(&self, lane: &LaneName, task: &TaskId) -> TaskState {
         self.provider.status(lane, task).await
     }
-    async fn find(&self, lane: &LaneName, reference: &Reference) -> Find {
-        self.provider.find(lane, reference).await
+    async fn find(&self, lane: &LaneName, reference: &Reference, since_ms: Ms) -> Find {
+        self.provider.find(lane, reference, since_ms).await
     }
     async fn cancel(&self, lane: &LaneName, task: &TaskId) -> Cancel {
         self.provider.cancel(lane, task).await

@@ -3,7 +3,7 @@
 //! An adapter sends one POST per intent and classifies what came back: accepted, provably not started, or unknown.
 //! It never retries a submit by itself, at any layer: the protocol decides what an unknown submit means.
 
-use crate::ids::{Attempt, JobKey, TaskId};
+use crate::ids::{Attempt, JobKey, Ms, TaskId};
 use serde::{Deserialize, Serialize};
 use std::future::Future;
 
@@ -205,8 +205,15 @@ pub trait Provider {
     ) -> impl Future<Output = Submit> + Send;
     /// Asks for the state of a task.
     fn status(&self, lane: &crate::ids::LaneName, task: &TaskId) -> impl Future<Output = TaskState> + Send;
-    /// Looks for a render by our reference.
-    fn find(&self, lane: &crate::ids::LaneName, reference: &Reference) -> impl Future<Output = Find> + Send;
+    /// Looks for a render by our reference. It can't have been accepted before `since_ms` (the attempt's start, epoch
+    /// milliseconds by our clock): a provider that only lists renders by time is asked from there on, less a margin for
+    /// the difference of two clocks.
+    fn find(
+        &self,
+        lane: &crate::ids::LaneName,
+        reference: &Reference,
+        since_ms: Ms,
+    ) -> impl Future<Output = Find> + Send;
     /// Asks to cancel a task.
     fn cancel(&self, lane: &crate::ids::LaneName, task: &TaskId) -> impl Future<Output = Cancel> + Send;
 }
@@ -226,8 +233,8 @@ impl<T: Provider + Send + Sync> Provider for std::sync::Arc<T> {
     async fn status(&self, lane: &crate::ids::LaneName, task: &TaskId) -> TaskState {
         (**self).status(lane, task).await
     }
-    async fn find(&self, lane: &crate::ids::LaneName, reference: &Reference) -> Find {
-        (**self).find(lane, reference).await
+    async fn find(&self, lane: &crate::ids::LaneName, reference: &Reference, since_ms: Ms) -> Find {
+        (**self).find(lane, reference, since_ms).await
     }
     async fn cancel(&self, lane: &crate::ids::LaneName, task: &TaskId) -> Cancel {
         (**self).cancel(lane, task).await

@@ -38,6 +38,15 @@ pub enum CallbackError {
     /// Not signed with any of the secrets.
     #[error("the callback's signature is wrong; refuse it")]
     Signature,
+    /// The address doesn't carry one of our references with our HMAC.
+    #[error("the callback's address isn't one that we gave out; refuse it")]
+    Address,
+    /// The keys to check it with can't be fetched now.
+    #[error("the provider's public keys can't be fetched now; refuse it, the provider will send it again")]
+    NoKeys,
+    /// The lane's provider sends no callbacks, or none were asked for.
+    #[error("this lane takes no callbacks; refuse it, or give the lane a `callback_url`")]
+    NotExpected,
     /// Signed, but not in the documented form.
     #[error("the callback is signed but can't be read; refuse it and check the provider's version")]
     Unreadable,
@@ -108,7 +117,7 @@ fn single<'a>(headers: &'a HeaderMap, name: &'static str) -> Result<&'a str, Cal
 }
 
 /// Reads `parent/member/attempt`; only the one text that [`Reference`] itself writes.
-fn reference(text: &str) -> Option<Reference> {
+pub(crate) fn reference(text: &str) -> Option<Reference> {
     let (job, attempt) = text.rsplit_once('/')?;
     let reference = Reference { job: job.parse().ok()?, attempt: attempt.parse().ok()? };
     (reference.attempt > 0 && reference.to_string() == text).then_some(reference)

@@ -24,8 +24,11 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, StatusCode};
 use std::time::Duration;
 
-/// The longest answer that is read, in bytes.
+/// The longest answer to a submit that is read, in bytes.
 pub(crate) const ANSWER_BYTES: usize = 64 * 1024;
+
+/// The longest answer to any other call that is read, in bytes: lists and echoed requests are longer.
+pub(crate) const QUERY_BYTES: usize = 2 * 1024 * 1024;
 
 /// The two clients of a lane.
 #[derive(Clone)]
@@ -73,7 +76,7 @@ pub(crate) enum NoAnswer {
     TimedOut,
     /// Sent, or perhaps sent, and the connection ended first.
     Broken,
-    /// The answer is longer than [`ANSWER_BYTES`].
+    /// The answer is longer than allowed.
     TooLong,
 }
 
@@ -89,15 +92,28 @@ impl NoAnswer {
     }
 }
 
-/// Sends a request, once, and reads its answer.
+/// Sends a request, once, and reads its answer of at most [`ANSWER_BYTES`].
 pub(crate) async fn call(request: RequestBuilder, timeout_ms: u64) -> Result<Answer, NoAnswer> {
+    call_within(request, timeout_ms, ANSWER_BYTES, |_| false).await
+}
+
+/// The same with another limit. The body of a status that is to be `skipped` is left unread, for it may be a film.
+pub(crate) async fn call_within(
+    request: RequestBuilder,
+    timeout_ms: u64,
+    limit_bytes: usize,
+    skipped: impl Fn(StatusCode) -> bool,
+) -> Result<Answer, NoAnswer> {
     let sent = request.timeout(Duration::from_millis(timeout_ms)).send().await;
     let mut response = sent.map_err(|fault| reason(&fault))?;
     let (status, headers) = (response.status(), response.headers().clone());
     let mut body = Vec::new();
+    if skipped(status) {
+        return Ok(Answer { status, headers, body });
+    }
     loop {
         match response.chunk().await {
-            Ok(Some(chunk)) if body.len() + chunk.len() > ANSWER_BYTES => return Err(NoAnswer::TooLong),
+            Ok(Some(chunk)) if body.len() + chunk.len() > limit_bytes => return Err(NoAnswer::TooLong),
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
             Ok(None) => return Ok(Answer { status, headers, body }),
             // The head has arrived, so whatever it is, it isn't `NotSent`.

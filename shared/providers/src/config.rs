@@ -1,5 +1,10 @@
 //! Which adapter serves which lane, and what its provider offers there.
 
+use crate::bedrock::BedrockLane;
+use crate::fal::FalLane;
+use crate::generic::GenericLane;
+use crate::replicate::ReplicateLane;
+use crate::runway::RunwayLane;
 use crate::secret::Secret;
 use glassline_protocol::ids::LaneName;
 use glassline_protocol::provider::{Capabilities, Recovery};
@@ -27,6 +32,16 @@ pub struct ProvidersConfig {
 pub enum LaneConfig {
     /// The sandbox that comes with Glassline.
     Sandbox(SandboxLane),
+    /// An HTTP API that is described in TOML: one that comes with Glassline, or your own.
+    Generic(Box<GenericLane>),
+    /// Replicate.
+    Replicate(Box<ReplicateLane>),
+    /// fal.
+    Fal(Box<FalLane>),
+    /// Runway.
+    Runway(Box<RunwayLane>),
+    /// Amazon Bedrock, asynchronous invocations.
+    Bedrock(Box<BedrockLane>),
 }
 
 /// A lane served by a sandbox account.
@@ -91,7 +106,7 @@ const fn poll_ms() -> u64 {
 const fn deadline_ms() -> u64 {
     900_000
 }
-const DAY_MS: u64 = 86_400_000;
+pub(crate) const DAY_MS: u64 = 86_400_000;
 
 impl SandboxLane {
     /// A polled lane with the default times.
@@ -199,19 +214,19 @@ impl SandboxLane {
 }
 
 /// An http(s) address that holds no credentials (it may be shown) and no fragment.
-fn address(text: &str) -> Option<Url> {
+pub(crate) fn address(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
     let plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
     (plain && url.has_host() && matches!(url.scheme(), "http" | "https")).then_some(url)
 }
 
-fn this_machine(url: &Url) -> bool {
+pub(crate) fn this_machine(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-fn bad(lane: &LaneName, rule: &'static str) -> ProvidersError {
+pub(crate) fn bad(lane: &LaneName, rule: &'static str) -> ProvidersError {
     ProvidersError::Lane { lane: lane.clone(), rule }
 }
 
@@ -225,6 +240,16 @@ pub enum ProvidersError {
         lane: LaneName,
         /// The rule.
         rule: &'static str,
+    },
+    /// A description in TOML breaks a rule.
+    #[error("the description of the provider of lane `{lane}` can't be used: {place}: {rule}")]
+    Description {
+        /// Which lane.
+        lane: LaneName,
+        /// Where in the description, such as `submit.path` or `line 12`.
+        place: String,
+        /// What is wrong there and what to do.
+        rule: String,
     },
     /// The variable that should hold the key is missing or empty.
     #[error("the provider of lane `{lane}` has no key: set the environment variable `{variable}`")]

@@ -1,20 +1,52 @@
 //! The providers of all lanes behind the one port.
 #![allow(clippy::disallowed_methods, reason = "a key may be given by the name of its variable")]
 
-use crate::client::Clients;
+use crate::bedrock::BedrockProvider;
+use crate::callback::{Callback, CallbackError};
 use crate::config::{LaneConfig, ProvidersConfig, ProvidersError};
+use crate::fal::FalProvider;
+use crate::generic::GenericProvider;
+use crate::hook::CallbackRequest;
+use crate::lane::{ClientCache, Setup};
+use crate::replicate::ReplicateProvider;
+use crate::runway::RunwayProvider;
 use crate::sandbox::SandboxProvider;
-use glassline_protocol::ids::{LaneName, TaskId};
+use glassline_protocol::ids::{LaneName, Ms, TaskId};
 use glassline_protocol::provider::{
     Cancel, Capabilities, ErrorClass, Find, Provider, Recovery, Reference, RenderRequest, Submit, TaskState,
 };
-use std::collections::{BTreeMap, HashMap};
+use reqwest::Url;
+use reqwest::header::HeaderMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 /// The adapter of one lane.
 enum Adapter {
-    Sandbox(SandboxProvider),
+    Sandbox(Box<SandboxProvider>),
+    Generic(Box<GenericProvider>),
+    Replicate(Box<ReplicateProvider>),
+    Fal(Box<FalProvider>),
+    Runway(Box<RunwayProvider>),
+    Bedrock(Box<BedrockProvider>),
+}
+
+/// Where a lane's outputs are fetched from with headers of the account, and which. An output anywhere else is fetched
+/// without them.
+#[derive(Clone)]
+pub struct OutputAccess {
+    /// Only addresses with this scheme, host, port and path before them.
+    pub base: Url,
+    /// The headers; a key among them is marked sensitive.
+    pub headers: HeaderMap,
+}
+
+impl fmt::Debug for OutputAccess {
+    /// Without the headers' values.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.headers.keys().map(|name| name.as_str()).collect();
+        f.debug_struct("OutputAccess").field("base", &self.base.as_str()).field("headers", &names).finish()
+    }
 }
 
 /// The render providers, by lane. Cheap to clone.
@@ -50,24 +82,25 @@ impl Providers {
         config: ProvidersConfig,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ProvidersError> {
-        // Setting up TLS reads the system's certificates: once for all lanes with the same timeout.
-        let mut clients: HashMap<u64, Clients> = HashMap::new();
+        let mut clients = ClientCache::default();
         let mut lanes = BTreeMap::new();
         for (lane, config) in config.lanes {
+            let mut setup = Setup { lane: &lane, environment, clients: &mut clients };
             let adapter = match config {
                 LaneConfig::Sandbox(config) => {
                     let base = config.check(&lane)?;
                     let key = config.key(&lane, environment)?;
-                    let timeout_ms = config.connect_timeout_ms;
-                    let clients = match clients.get(&timeout_ms) {
-                        Some(clients) => clients.clone(),
-                        None => clients.entry(timeout_ms).or_insert(Clients::new(timeout_ms)?).clone(),
-                    };
+                    let clients = clients.get(config.connect_timeout_ms)?;
                     let rule = "its API key can't be sent in a header";
                     SandboxProvider::new(lane.clone(), base, &key, clients, config)
-                        .map(Adapter::Sandbox)
+                        .map(|provider| Adapter::Sandbox(Box::new(provider)))
                         .ok_or_else(|| ProvidersError::Lane { lane: lane.clone(), rule })?
                 }
+                LaneConfig::Generic(config) => Adapter::Generic(Box::new(config.build(&mut setup)?)),
+                LaneConfig::Replicate(config) => Adapter::Replicate(Box::new(config.build(&mut setup)?)),
+                LaneConfig::Fal(config) => Adapter::Fal(Box::new(config.build(&mut setup)?)),
+                LaneConfig::Runway(config) => Adapter::Runway(Box::new(config.build(&mut setup)?)),
+                LaneConfig::Bedrock(config) => Adapter::Bedrock(Box::new(config.build(&mut setup)?)),
             };
             lanes.insert(lane, adapter);
         }
@@ -77,6 +110,42 @@ impl Providers {
     /// The lanes that have a provider, sorted.
     pub fn lanes(&self) -> impl Iterator<Item = &LaneName> {
         self.lanes.keys()
+    }
+
+    /// Where a lane's outputs are fetched from with headers of the account; `None` where they need none.
+    #[must_use]
+    pub fn output_access(&self, lane: &LaneName) -> Option<OutputAccess> {
+        match self.lanes.get(lane)? {
+            Adapter::Generic(provider) => {
+                provider.output_headers().map(|(base, headers)| OutputAccess { base, headers })
+            }
+            Adapter::Sandbox(_)
+            | Adapter::Replicate(_)
+            | Adapter::Fal(_)
+            | Adapter::Runway(_)
+            | Adapter::Bedrock(_) => None,
+        }
+    }
+
+    /// Checks a callback to a lane whose provider is given an address with our HMAC in it: that HMAC, the provider's own
+    /// signature where it has one, and the time. A callback that is right is a hint, nothing more: ask the provider.
+    ///
+    /// # Errors
+    /// [`CallbackError`] says what is wrong with it.
+    pub async fn callback(
+        &self,
+        lane: &LaneName,
+        request: &CallbackRequest<'_>,
+    ) -> Result<Callback, CallbackError> {
+        match self.adapter(lane) {
+            Some(Adapter::Generic(provider)) => provider.callback(request),
+            Some(Adapter::Replicate(provider)) => provider.callback(request),
+            Some(Adapter::Fal(provider)) => provider.callback(request).await,
+            // The sandbox signs and names the reference itself: `verify_callback`.
+            Some(Adapter::Sandbox(_) | Adapter::Runway(_) | Adapter::Bedrock(_)) | None => {
+                Err(CallbackError::NotExpected)
+            }
+        }
     }
 
     fn adapter(&self, lane: &LaneName) -> Option<&Adapter> {
@@ -92,6 +161,11 @@ impl Provider for Providers {
     fn capabilities(&self, lane: &LaneName) -> Capabilities {
         match self.lanes.get(lane) {
             Some(Adapter::Sandbox(provider)) => provider.capabilities(),
+            Some(Adapter::Generic(provider)) => provider.capabilities(),
+            Some(Adapter::Replicate(provider)) => provider.capabilities(),
+            Some(Adapter::Fal(provider)) => provider.capabilities(),
+            Some(Adapter::Runway(provider)) => provider.capabilities(),
+            Some(Adapter::Bedrock(provider)) => provider.capabilities(),
             None => Capabilities {
                 recovery: Recovery::None,
                 polled: true,
@@ -106,6 +180,11 @@ impl Provider for Providers {
     async fn submit(&self, lane: &LaneName, request: &RenderRequest, reference: &Reference) -> Submit {
         match self.adapter(lane) {
             Some(Adapter::Sandbox(provider)) => provider.submit(request, reference).await,
+            Some(Adapter::Generic(provider)) => provider.submit(request, reference).await,
+            Some(Adapter::Replicate(provider)) => provider.submit(request, reference).await,
+            Some(Adapter::Fal(provider)) => provider.submit(request, reference).await,
+            Some(Adapter::Runway(provider)) => provider.submit(request).await,
+            Some(Adapter::Bedrock(provider)) => provider.submit(request, reference).await,
             None => Submit::Rejected {
                 class: ErrorClass::Unauthorized,
                 retry_after_ms: None,
@@ -117,20 +196,33 @@ impl Provider for Providers {
     async fn status(&self, lane: &LaneName, task: &TaskId) -> TaskState {
         match self.adapter(lane) {
             Some(Adapter::Sandbox(provider)) => provider.status(task).await,
+            Some(Adapter::Generic(provider)) => provider.status(task).await,
+            Some(Adapter::Replicate(provider)) => provider.status(task).await,
+            Some(Adapter::Fal(provider)) => provider.status(task).await,
+            Some(Adapter::Runway(provider)) => provider.status(task).await,
+            Some(Adapter::Bedrock(provider)) => provider.status(task).await,
             None => TaskState::Unknown,
         }
     }
 
-    async fn find(&self, lane: &LaneName, reference: &Reference) -> Find {
+    async fn find(&self, lane: &LaneName, reference: &Reference, since_ms: Ms) -> Find {
         match self.adapter(lane) {
             Some(Adapter::Sandbox(provider)) => provider.find(reference).await,
-            None => Find::Unknown,
+            Some(Adapter::Generic(provider)) => provider.find(reference).await,
+            Some(Adapter::Replicate(provider)) => provider.find(reference, since_ms).await,
+            Some(Adapter::Bedrock(provider)) => provider.find(reference, since_ms).await,
+            Some(Adapter::Fal(_) | Adapter::Runway(_)) | None => Find::Unknown,
         }
     }
 
     async fn cancel(&self, lane: &LaneName, task: &TaskId) -> Cancel {
         match self.adapter(lane) {
             Some(Adapter::Sandbox(provider)) => provider.cancel(task).await,
+            Some(Adapter::Generic(provider)) => provider.cancel(task).await,
+            Some(Adapter::Replicate(provider)) => provider.cancel(task).await,
+            Some(Adapter::Fal(provider)) => provider.cancel(task).await,
+            Some(Adapter::Runway(provider)) => provider.cancel(task).await,
+            Some(Adapter::Bedrock(_)) => BedrockProvider::cancel(),
             None => Cancel::Unknown,
         }
     }

@@ -1,6 +1,6 @@
 //! The adapter for Glassline's own sandbox provider; its API and error codes are documented in `glassline-sandbox`.
-#![allow(clippy::disallowed_methods, reason = "an HTTP date in Retry-After is wall-clock time")]
 
+use crate::answer::{completed, rejected, retry_after_ms};
 use crate::client::{Answer, Clients, NoAnswer, call};
 use crate::config::SandboxLane;
 use crate::secret::Secret;
@@ -10,10 +10,9 @@ use glassline_protocol::provider::{
     Cancel, Capabilities, ErrorClass, Find, Media, Output, Recovery, Reference, RenderRequest, Submit,
     TaskState,
 };
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{RequestBuilder, StatusCode, Url};
 use serde::{Deserialize, Serialize};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// One lane's sandbox account.
 #[derive(Clone)]
@@ -131,8 +130,7 @@ impl SandboxProvider {
         let (Some(problem), Some((class, sentence))) = (problem, known) else {
             return self.unknown_submit("status", Some(answer.status));
         };
-        let retry_after = answer.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let retry_after_ms = retry_after.and_then(|value| text::retry_after_ms(value, epoch_ms()));
+        let retry_after_ms = retry_after_ms(answer);
         match problem.param.as_deref().and_then(|name| text::field(name, prompt)) {
             Some(name) => rejected(class, &format!("{sentence} (field `{name}`)"), retry_after_ms),
             None => rejected(class, sentence, retry_after_ms),
@@ -305,30 +303,6 @@ fn documented(status: StatusCode, code: &str) -> Option<(ErrorClass, &'static st
     }
 }
 
-fn rejected(class: ErrorClass, reason: &str, retry_after_ms: Option<u64>) -> Submit {
-    Submit::Rejected { class, retry_after_ms, reason: reason.to_owned() }
-}
-
 fn code_of(answer: &Answer) -> Option<String> {
     serde_json::from_slice::<Refused>(&answer.body).ok().map(|refused| refused.error.code)
-}
-
-/// Outputs in the order in which they expire; those that never do come last.
-fn completed(mut outputs: Vec<Output>) -> TaskState {
-    let usable = |output: &Output| {
-        let http = Url::parse(&output.url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
-        http && output.url.len() <= 8_192
-    };
-    outputs.retain(usable);
-    if outputs.is_empty() {
-        let reason = "the render succeeded but the provider has no output of it (any more)".to_owned();
-        return TaskState::Failed { class: ErrorClass::BadOutput, reason };
-    }
-    outputs.sort_by_key(|output| output.expires_ms.unwrap_or(u64::MAX));
-    TaskState::Completed(outputs)
-}
-
-fn epoch_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

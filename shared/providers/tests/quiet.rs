@@ -115,7 +115,7 @@ async fn with_hostile_answers(shown: &mut String) {
         let providers = providers(at(&raw.url, BY_LOOKUP));
         shown.push_str(&format!("{:?}", providers.submit(&lane(), &request(), &reference("s1")).await));
         shown.push_str(&format!("{:?}", providers.status(&lane(), &task("rnd_1")).await));
-        shown.push_str(&format!("{:?}", providers.find(&lane(), &reference("s1")).await));
+        shown.push_str(&format!("{:?}", providers.find(&lane(), &reference("s1"), 0).await));
         shown.push_str(&format!("{:?}", providers.cancel(&lane(), &task("rnd_1")).await));
     }
 }

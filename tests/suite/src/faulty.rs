@@ -181,8 +181,8 @@ impl<P: Provider + Sync> Provider for Faulty<'_, P> {
     async fn status(&self, lane: &LaneName, task: &TaskId) -> TaskState {
         self.call("status", || TaskState::Unknown, self.inner.status(lane, task)).await
     }
-    async fn find(&self, lane: &LaneName, reference: &Reference) -> Find {
-        self.call("find", || Find::Unknown, self.inner.find(lane, reference)).await
+    async fn find(&self, lane: &LaneName, reference: &Reference, since_ms: Ms) -> Find {
+        self.call("find", || Find::Unknown, self.inner.find(lane, reference, since_ms)).await
     }
     async fn cancel(&self, lane: &LaneName, task: &TaskId) -> Cancel {
         self.call("cancel", || Cancel::Unknown, self.inner.cancel(lane, task)).await

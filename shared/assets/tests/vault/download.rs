@@ -2,7 +2,7 @@
 
 use crate::fixtures::{bomb, data, png, png_claiming, samples, without_box};
 use crate::site::{Page, Site, Step, barred, head, lane, local, refused, save, scripted, stored, vault};
-use glassline_assets::{AssetVault, Limits, StoreConfig, VaultConfig};
+use glassline_assets::{Access, AssetVault, Limits, StoreConfig, VaultConfig};
 use glassline_protocol::provider::Media;
 use glassline_protocol::vault::Saved;
 use sha2::{Digest, Sha256};
@@ -281,4 +281,39 @@ async fn a_full_download_folder_is_for_later() {
     // Gone while we run: the nearest thing to a full disk that needs no mount.
     drop(temp);
     assert_eq!(save(&vault, &site.url("/out"), Media::Image).await, Saved::Unavailable);
+}
+
+/// An output on the provider's own API is fetched with the account's key, and the key goes nowhere else.
+#[tokio::test]
+async fn headers_of_the_account_go_to_the_api_alone() {
+    let bytes = data!("interlaced.png");
+    let elsewhere = Site::start(vec![("/api/out", Page::ok(bytes.clone()))]).await;
+    let site = Site::start(vec![
+        ("/api/out", Page::ok(bytes.clone())),
+        ("/apiary/out", Page::ok(bytes.clone())),
+        ("/api/moved", Page::redirect(307, &elsewhere.url("/api/out"))),
+        ("/other", Page::ok(bytes)),
+    ])
+    .await;
+    let folder = TempDir::new().unwrap();
+    let mut headers = reqwest::header::HeaderMap::new();
+    headers.insert("authorization", "Bearer the-key".parse().unwrap());
+    let access = Access { base: reqwest::Url::parse(&site.url("/api/")).unwrap(), headers };
+    assert!(!format!("{access:?}").contains("the-key"));
+    let config = VaultConfig {
+        store: StoreConfig::Fs { root: folder.path().to_owned() },
+        lanes: BTreeMap::from([(lane(), vec![local(site.port), local(elsewhere.port)])]),
+        limits: Limits::default(),
+        temp_dir: None,
+    };
+    let vault = AssetVault::with_access(config, |_| Some(access.clone())).unwrap();
+    for (path, with_key) in
+        [("/api/out", true), ("/apiary/out", false), ("/other", false), ("/api/moved", true)]
+    {
+        stored(save(&vault, &site.url(path), Media::Image).await);
+        let (asked, headers) = site.asked().pop().unwrap();
+        assert_eq!((asked.as_str(), headers.contains_key("authorization")), (path, with_key));
+    }
+    let (_, headers) = elsewhere.asked().pop().unwrap();
+    assert!(!headers.contains_key("authorization"), "a redirect doesn't take the key along");
 }

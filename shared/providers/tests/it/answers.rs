@@ -198,15 +198,15 @@ async fn a_lookup_finds_what_was_accepted_and_only_that() {
     let (sandbox, providers, clock) = sandbox(BY_LOOKUP, |account| account.lookup_delay_ms = 1_000).await;
     fault(&sandbox, FaultKind::DropAnswer, "s1");
     assert_eq!(submit(&providers, "s1").await, Submit::Unknown);
-    assert_eq!(providers.find(&lane(), &reference("s1")).await, Find::NotFound, "not shown yet");
+    assert_eq!(providers.find(&lane(), &reference("s1"), 0).await, Find::NotFound, "not shown yet");
     clock.forward(1_000);
     let id = sandbox.books().renders[0].id.clone();
-    assert_eq!(providers.find(&lane(), &reference("s1")).await, Find::Found(task(&id)));
-    assert_eq!(providers.find(&lane(), &reference("s2")).await, Find::NotFound);
+    assert_eq!(providers.find(&lane(), &reference("s1"), 0).await, Find::Found(task(&id)));
+    assert_eq!(providers.find(&lane(), &reference("s2"), 0).await, Find::NotFound);
     accepted(&providers, "s1").await;
     clock.forward(1_000);
     assert_eq!(
-        providers.find(&lane(), &reference("s1")).await,
+        providers.find(&lane(), &reference("s1"), 0).await,
         Find::Found(task(&id)),
         "paid twice: the oldest"
     );
@@ -215,12 +215,12 @@ async fn a_lookup_finds_what_was_accepted_and_only_that() {
 #[tokio::test]
 async fn not_finding_proves_nothing_where_no_lookup_is_offered() {
     let (_off, providers, _clock) = sandbox(BY_LOOKUP, |account| account.lookup = false).await;
-    assert_eq!(providers.find(&lane(), &reference("s1")).await, Find::Unknown, "a 404 is no answer");
+    assert_eq!(providers.find(&lane(), &reference("s1"), 0).await, Find::Unknown, "a 404 is no answer");
     for recovery in [BY_KEY, Recovery::None] {
         let (_sandbox, providers, _clock) = sandbox(recovery, |_| {}).await;
-        assert_eq!(providers.find(&lane(), &reference("s1")).await, Find::Unknown);
+        assert_eq!(providers.find(&lane(), &reference("s1"), 0).await, Find::Unknown);
         let task = accepted(&providers, "s1").await;
-        assert_eq!(providers.find(&lane(), &reference("s1")).await, Find::Found(task));
+        assert_eq!(providers.find(&lane(), &reference("s1"), 0).await, Find::Found(task));
     }
 }
 
@@ -230,7 +230,7 @@ async fn a_dead_server_leaves_every_question_open() {
     let task = accepted(&providers, "s1").await;
     drop(sandbox);
     assert_eq!(providers.status(&lane(), &task).await, TaskState::Unknown);
-    assert_eq!(providers.find(&lane(), &reference("s1")).await, Find::Unknown);
+    assert_eq!(providers.find(&lane(), &reference("s1"), 0).await, Find::Unknown);
     assert_eq!(providers.cancel(&lane(), &task).await, Cancel::Unknown);
     let told = submit(&providers, "s2").await;
     assert!(matches!(told, Submit::Rejected { class: ErrorClass::Transient, .. }), "{told:?}");
@@ -242,7 +242,7 @@ async fn a_lane_without_a_provider_pauses_instead_of_burning_jobs() {
     let told = submit(&providers, "s1").await;
     assert!(matches!(told, Submit::Rejected { class: ErrorClass::Unauthorized, .. }), "{told:?}");
     assert_eq!(providers.status(&lane(), &task("t")).await, TaskState::Unknown);
-    assert_eq!(providers.find(&lane(), &reference("s1")).await, Find::Unknown);
+    assert_eq!(providers.find(&lane(), &reference("s1"), 0).await, Find::Unknown);
     assert_eq!(providers.cancel(&lane(), &task("t")).await, Cancel::Unknown);
     assert_eq!(providers.capabilities(&lane()).recovery, Recovery::None);
 }

@@ -178,7 +178,7 @@ async fn answers_of_a_gateway_say_nothing_about_a_task() {
         let raw = Raw::start(say(status, "location: /books\r\n", &body)).await;
         let providers = providers(at(&raw.url, BY_LOOKUP));
         assert_eq!(providers.status(&lane(), &task("rnd_1")).await, TaskState::Unknown, "{status} {body}");
-        assert_eq!(providers.find(&lane(), &reference("s1")).await, Find::Unknown, "{status} {body}");
+        assert_eq!(providers.find(&lane(), &reference("s1"), 0).await, Find::Unknown, "{status} {body}");
         assert_eq!(providers.cancel(&lane(), &task("rnd_1")).await, Cancel::Unknown, "{status} {body}");
         assert_eq!(raw.posts(), 1, "a cancel isn't repeated either");
     }
@@ -201,7 +201,7 @@ async fn a_lookup_that_ignores_our_reference_finds_nothing_of_ours() {
     let ours = reference("s1").to_string();
     let find = |renders: serde_json::Value| async move {
         let raw = Raw::start(say("200 OK", "", &json!({"renders": renders}).to_string())).await;
-        providers(at(&raw.url, BY_LOOKUP)).find(&lane(), &reference("s1")).await
+        providers(at(&raw.url, BY_LOOKUP)).find(&lane(), &reference("s1"), 0).await
     };
     let entry = |id: &str, reference: &str| json!({"id": id, "reference": reference, "status": "running"});
     assert_eq!(find(json!([])).await, Find::NotFound);
