@@ -24,10 +24,10 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, StatusCode};
 use std::time::Duration;
 
-/// The longest answer to a submit that is read, in bytes.
+/// The longest answer of the sandbox that is read, in bytes.
 pub(crate) const ANSWER_BYTES: usize = 64 * 1024;
 
-/// The longest answer to any other call that is read, in bytes: lists and echoed requests are longer.
+/// The longest answer of a vendor that is read, in bytes: lists and echoed requests are longer.
 pub(crate) const QUERY_BYTES: usize = 2 * 1024 * 1024;
 
 /// The two clients of a lane.

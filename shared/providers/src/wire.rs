@@ -1,7 +1,7 @@
 //! The HTTP that all adapters share: one POST for a submit, repeatable queries, and the log events of both.
 
 use crate::answer::rejected;
-use crate::client::{ANSWER_BYTES, Answer, Clients, NoAnswer, QUERY_BYTES, call_within};
+use crate::client::{Answer, Clients, NoAnswer, QUERY_BYTES, call_within};
 use crate::text;
 use glassline_protocol::ids::{LaneName, TaskId};
 use glassline_protocol::provider::{Capabilities, ErrorClass, Recovery, Submit};
@@ -73,9 +73,10 @@ impl Wire {
         self.clients.query.request(method, url).headers(self.headers.clone())
     }
 
-    /// Sends a submit's POST, once. `Err` is what an answer that never came means.
+    /// Sends a submit's POST, once. `Err` is what an answer that never came means. Some vendors echo the whole input, so
+    /// the limit is that of queries.
     pub(crate) async fn submit(&self, post: RequestBuilder) -> Result<Answer, Submit> {
-        match call_within(post, self.times.submit_ms, ANSWER_BYTES, |_| false).await {
+        match call_within(post, self.times.submit_ms, QUERY_BYTES, |_| false).await {
             Ok(answer) => Ok(answer),
             Err(NoAnswer::NotSent) => {
                 let reason = "no connection to the provider; nothing was sent";
