@@ -5,6 +5,7 @@ use glassline_aws::config::{Clients, Env};
 use glassline_aws::lambda::{self, StartError, handle_groups, records};
 use glassline_aws::live::Live;
 use glassline_aws::local::SystemLocal;
+use glassline_aws::sqs::Redelivery;
 use glassline_protocol::ids::Ms;
 use glassline_protocol::message::{Message, Queue};
 use glassline_protocol::settings::Settings;
@@ -44,9 +45,7 @@ async fn handle(state: &'static State, event: LambdaEvent<Value>) -> Result<Valu
     let State { ports, settings, secrets } = state;
     let Some(records) = records(&event.payload) else {
         let ticked = tick_all(ports, settings, secrets, until_ms).await?;
-        for (lane, ticked) in &ticked {
-            tracing::info!(event = "ticked", function = "dispatch", lane = %lane, what = ?ticked);
-        }
+        tracing::info!(event = "full_tick", function = "dispatch", lanes = ticked.len());
         return Ok(json!({ "lanes": ticked.len() }));
     };
     let lane = |message: &Message| match message {
@@ -57,11 +56,10 @@ async fn handle(state: &'static State, event: LambdaEvent<Value>) -> Result<Valu
         | Message::Rollback(_)
         | Message::Qa(_) => None,
     };
-    handle_groups("dispatch", records, lane, |lane, wakes| async move {
+    let back = Redelivery { queues: &ports.queues, settings };
+    handle_groups("dispatch", records, &back, lane, |lane, wakes| async move {
         let Some(look) = looks(wakes).remove(&lane) else { return Ok(()) };
-        let ticked = answer(ports, settings, secrets, &lane, look, until_ms).await?;
-        tracing::info!(event = "ticked", function = "dispatch", lane = %lane, what = ?ticked);
-        Ok(())
+        answer(ports, settings, secrets, &lane, look, until_ms).await.map(|_| ())
     })
     .await
 }

@@ -5,18 +5,20 @@ pub mod bootstrap;
 mod claim;
 mod handoff;
 mod open;
+mod report;
 mod tick;
 
 use glassline_protocol::ids::{LaneName, Ms};
 use glassline_protocol::message::{FreedSlot, Message};
 use glassline_protocol::ports::{Local, Queues, Store};
+use glassline_protocol::provider::ErrorClass;
 use glassline_protocol::settings::Settings;
 use glassline_protocol::settle::Fault;
 use glassline_protocol::sign::Secrets;
 use std::collections::BTreeMap;
 
 pub use open::{Opened, draw, open_episodes};
-pub use tick::tick;
+pub use tick::{HELD_LIMIT, tick};
 
 /// What dispatch needs of the world.
 pub trait Ports: Store + Queues + Local {}
@@ -44,6 +46,21 @@ pub struct Ticked {
     pub held: usize,
     /// Reservations voided.
     pub voided: usize,
+    /// What a full tick saw of the lane; a freed one doesn't look.
+    pub seen: Option<Seen>,
+}
+
+/// How a lane stands, as a full tick saw it before it started anything. It is for people and alarms; nothing is decided
+/// by it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Held jobs, all of them and not only those that are due to be looked at; counted up to [`HELD_LIMIT`].
+    pub held: usize,
+    /// How long ago the oldest of the ready jobs that the tick read was created, in milliseconds: of the first of the lane
+    /// by rank, so among equals the oldest. Retries that are due aren't among them. `None` when none is ready.
+    pub oldest_ready_ms: Option<Ms>,
+    /// What the lane is paused for, unless a person paused it.
+    pub paused: Option<ErrorClass>,
 }
 
 /// Groups wakes by lane: a wake without a slot makes the lane's look a full one.
@@ -91,6 +108,7 @@ pub async fn answer<P: Ports>(
 ) -> Result<Ticked, Fault> {
     let opened = if look == Look::Full { open_all(ports, settings).await } else { Ok(()) };
     let ticked = tick(ports, settings, secrets, lane, look, until_ms).await?;
+    report::report(lane, &ticked);
     opened.map(|()| ticked)
 }
 
@@ -111,6 +129,7 @@ pub async fn tick_all<P: Ports>(
     for lane in ports.lanes().await? {
         match tick(ports, settings, secrets, &lane.key, Look::Full, until_ms).await {
             Ok(done) => {
+                report::report(&lane.key, &done);
                 ticked.insert(lane.key, done);
             }
             Err(error) => fault = fault.or(Some(error)),

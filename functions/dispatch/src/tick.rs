@@ -2,12 +2,12 @@
 
 use crate::claim::{FreeSlot, fill};
 use crate::handoff::hand_over;
-use crate::{Look, Ports, Ticked};
-use glassline_protocol::admission::{SlotState, authorise, judge, merge, room};
+use crate::{Look, Ports, Seen, Ticked};
+use glassline_protocol::admission::{SlotState, authorise, judge, merge, paused_for, room};
 use glassline_protocol::ids::{JobKey, LaneName, Ms};
 use glassline_protocol::message::{Message, Rollback, RollbackCause, Subject};
 use glassline_protocol::ports::{Candidate, Envelope, Unread};
-use glassline_protocol::rank::next_attempt;
+use glassline_protocol::rank::{held_due_ms, next_attempt, rank_created_ms};
 use glassline_protocol::row::{JobRow, LaneRow, SlotRow};
 use glassline_protocol::settings::Settings;
 use glassline_protocol::settle::{self, Fault, Settled};
@@ -24,6 +24,10 @@ const MAX_ROUNDS: usize = 20;
 const MAX_BARREN_ROUNDS: usize = 3;
 /// Candidates read beyond the slots to fill, so that claims lost to another dispatcher don't leave slots empty.
 const SPARE_CANDIDATES: usize = 8;
+/// Held jobs counted. As many entries of the index are 20 KB at most, so 2.5 read units, where that many are held.
+pub const HELD_LIMIT: usize = 100;
+/// Later than any time that an index entry can name.
+const NO_BOUND_MS: Ms = 99_999_999_999_999;
 
 /// Gives out the free slots of a lane, as far as its limits and ready jobs allow.
 ///
@@ -51,13 +55,13 @@ pub async fn tick<P: Ports>(
             .map(|freed| FreeSlot { number: freed.slot, seen: Some(freed.token) })
             .collect(),
     };
-    let mut barren = 0;
+    let (mut barren, mut ready) = (0, None);
     for _ in 0..MAX_ROUNDS {
         if free.is_empty() || ticked.started >= settings.max_starts_per_tick || ports.now_ms() >= until_ms {
             break;
         }
         let wanted = free.len().min(settings.max_starts_per_tick.saturating_sub(ticked.started));
-        let (allowed, candidates) = choose(ports, settings, &mut lane, wanted).await?;
+        let (allowed, candidates) = choose(ports, settings, &mut lane, wanted, &mut ready).await?;
         if allowed == 0 || candidates.is_empty() {
             break;
         }
@@ -72,7 +76,28 @@ pub async fn tick<P: Ports>(
             break;
         }
     }
+    if let Some(seen) = &mut ticked.seen {
+        seen.oldest_ready_ms = oldest_ready(ports, &lane, ready).await;
+    }
     Ok(ticked)
+}
+
+/// The age of the oldest ready job among those that were read when something was to be started. A lane that starts
+/// nothing, as it is full or paused, is what this is for: then the first ones are read for it.
+async fn oldest_ready<P: Ports>(ports: &P, lane: &LaneRow, ready: Option<Vec<Candidate>>) -> Option<Ms> {
+    let ready = match ready {
+        Some(ready) => ready,
+        // It is only looked at: a tick that has done its work doesn't fail for it.
+        None => ports.ready(&lane.key, SPARE_CANDIDATES).await.ok()?,
+    };
+    let mut created: Vec<Ms> =
+        ready.iter().filter_map(|job| rank_created_ms(&job.rank, lane.boost_ms)).collect();
+    if let (Some(first), true) = (ready.first(), created.is_empty()) {
+        // In a lane with aging only the row says when.
+        let rows = ports.jobs(std::slice::from_ref(&first.job)).await.ok()?;
+        created.extend(rows.iter().map(|row| row.created_ms));
+    }
+    created.into_iter().min().map(|created_ms| ports.now_ms().saturating_sub(created_ms))
 }
 
 /// Looks at every slot of the lane with its job, and at the lane's held jobs.
@@ -112,8 +137,10 @@ async fn inspect<P: Ports>(
         }
     }
     ticked.leases_over = rollbacks.len();
-    let held = held(ports, settings, lane).await?;
+    let (all_held, held) = held(ports, settings, lane).await?;
     ticked.held = held.len();
+    let paused = paused_for(lane, ports.now_ms());
+    ticked.seen = Some(Seen { held: all_held, oldest_ready_ms: None, paused });
     rollbacks.extend(held);
     // What can't be sent is seen again by the next full tick.
     send_all(ports, rollbacks).await;
@@ -188,24 +215,35 @@ async fn void<P: Ports>(
     }
 }
 
-/// Rollback messages for held jobs whose time to be looked at has come.
-async fn held<P: Ports>(ports: &P, settings: &Settings, lane: &LaneRow) -> Result<Vec<Envelope>, Fault> {
-    let waiting = ports.held(&lane.key, ports.now_ms(), settings.held_checks_per_tick).await?;
-    if waiting.is_empty() {
-        return Ok(Vec::new());
+/// How many jobs are held, and rollback messages for those whose time to be looked at has come. Held jobs lie by that
+/// time in the index, so one query shows both.
+async fn held<P: Ports>(
+    ports: &P,
+    settings: &Settings,
+    lane: &LaneRow,
+) -> Result<(usize, Vec<Envelope>), Fault> {
+    let now_ms = ports.now_ms();
+    let held = ports.held(&lane.key, NO_BOUND_MS, HELD_LIMIT.max(settings.held_checks_per_tick)).await?;
+    let count = held.len();
+    // An entry that doesn't say when is looked at.
+    let due = held.into_iter().filter(|job| held_due_ms(&job.rank).is_none_or(|due_ms| due_ms <= now_ms));
+    let keys: Vec<JobKey> = due.take(settings.held_checks_per_tick).map(|candidate| candidate.job).collect();
+    if keys.is_empty() {
+        return Ok((count, Vec::new()));
     }
-    let keys: Vec<JobKey> = waiting.into_iter().map(|candidate| candidate.job).collect();
     let (jobs, _) = read_jobs(ports, &keys).await?;
     let jobs = keys.iter().filter_map(|key| jobs.get(key));
-    Ok(jobs.filter_map(|job| rollback(job, RollbackCause::Held)).collect())
+    Ok((count, jobs.filter_map(|job| rollback(job, RollbackCause::Held)).collect()))
 }
 
-/// How many starts the lane allows now, authorised, and the best candidates for them.
+/// How many starts the lane allows now, authorised, and the best candidates for them. What the first look at the ready
+/// jobs showed is kept in `first_ready`.
 async fn choose<P: Ports>(
     ports: &P,
     settings: &Settings,
     lane: &mut LaneRow,
     wanted: usize,
+    first_ready: &mut Option<Vec<Candidate>>,
 ) -> Result<(usize, Vec<Candidate>), Fault> {
     let now_ms = ports.now_ms();
     let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
@@ -215,6 +253,7 @@ async fn choose<P: Ports>(
     }
     let limit = allowed.saturating_add(SPARE_CANDIDATES);
     let ready = ports.ready(&lane.key, limit).await?;
+    first_ready.get_or_insert_with(|| ready.clone());
     let due = ports.due(&lane.key, now_ms, limit).await?;
     let candidates = merge(ready, due, limit);
     let starts = allowed.min(candidates.len());

@@ -5,6 +5,7 @@ use glassline_aws::config::{Clients, Env, PROVIDERS};
 use glassline_aws::lambda::{self, StartError, handle_batch, records};
 use glassline_aws::live::Live;
 use glassline_aws::local::SystemLocal;
+use glassline_aws::sqs::Redelivery;
 use glassline_protocol::message::Queue;
 use glassline_protocol::settings::Settings;
 use glassline_providers::Providers;
@@ -40,8 +41,11 @@ async fn build() -> Result<State, StartError> {
 pub fn run() -> ExitCode {
     lambda::run("rollback", build(), |state, event| async move {
         let records = records(&event.payload).ok_or("the event isn't a batch of SQS records")?;
-        let response =
-            handle_batch("rollback", records, |message| handle(&state.ports, &state.settings, message)).await;
+        let back = Redelivery { queues: &state.ports.queues, settings: &state.settings };
+        let response = handle_batch("rollback", records, &back, |message| {
+            handle(&state.ports, &state.settings, message)
+        })
+        .await;
         state.ports.log_operations("rollback");
         response
     })

@@ -5,6 +5,7 @@ use glassline_aws::config::{Clients, Env, PROVIDERS, SETTINGS};
 use glassline_aws::lambda::{self, StartError, handle_batch, records};
 use glassline_aws::live::Live;
 use glassline_aws::local::SystemLocal;
+use glassline_aws::sqs::Redelivery;
 use glassline_protocol::message::Queue;
 use glassline_protocol::provider::Provider as _;
 use glassline_protocol::settings::Settings;
@@ -49,7 +50,8 @@ async fn build() -> Result<State, StartError> {
 pub fn run() -> ExitCode {
     lambda::run("worker", build(), |state, event| async move {
         let records = records(&event.payload).ok_or("the event isn't a batch of SQS records")?;
-        let response = handle_batch("worker", records, |message| {
+        let back = Redelivery { queues: &state.ports.queues, settings: &state.settings };
+        let response = handle_batch("worker", records, &back, |message| {
             handle(&state.ports, &state.settings, &state.secrets, message)
         })
         .await;

@@ -1,6 +1,7 @@
 //! A handoff: start the claim, submit exactly once, record the task.
 
 use crate::Ports;
+use glassline_protocol::admission::pause_reason;
 use glassline_protocol::ids::{Run, TaskId};
 use glassline_protocol::message::{Check, CheckCause, Handoff, Message, Subject};
 use glassline_protocol::note::Note;
@@ -21,6 +22,7 @@ pub(crate) async fn handle<P: Ports>(
     handoff: Handoff,
 ) -> Result<Note, Fault> {
     if !secrets.verify(&handoff) {
+        tracing::warn!(event = "signature_refused", what = "handoff");
         return Err(Fault::Poison(format!(
             "the handoff of {} isn't signed with a secret in force",
             handoff.job()
@@ -156,7 +158,7 @@ async fn rejection<P: Ports>(
     let wait_ms = if counted { retry_after_ms.unwrap_or(0) } else { retry_after_ms.unwrap_or(fallback_ms) };
     let retry_at_ms = ports.now_ms().saturating_add(wait_ms);
     if !counted {
-        let pause = LaneTransition::Pause { until_ms: retry_at_ms, reason: format!("{class}: {reason}") };
+        let pause = LaneTransition::Pause { until_ms: retry_at_ms, reason: pause_reason(class, &reason) };
         // A longer pause refuses a shorter one, which is right; an unknown answer costs one more refused submit.
         let _ = settle::lane(ports, settings.write_repeats, &row.lane, &pause).await;
     }

@@ -2,9 +2,11 @@
 
 use crate::dynamo::DynamoStore;
 use crate::sqs::SqsQueues;
-use aws_config::BehaviorVersion;
+pub use aws_config::SdkConfig;
+
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, Region};
 use glassline_protocol::message::Queue;
 use glassline_protocol::settings::Settings;
 use glassline_protocol::sign::{MIN_SECRET_BYTES, Secret, Secrets};
@@ -79,7 +81,8 @@ impl<'a> Env<'a> {
         Self(Box::new(read))
     }
 
-    fn optional(&self, variable: &str) -> Option<String> {
+    /// A variable that may be set; `None` also when it is blank.
+    pub(crate) fn optional(&self, variable: &str) -> Option<String> {
         (self.0)(variable).filter(|value| !value.trim().is_empty())
     }
 
@@ -180,23 +183,39 @@ pub struct Clients {
     pub sqs: aws_sdk_sqs::Client,
 }
 
+/// Region, credentials and endpoints as the SDK reads them from environment and profile, or as they are given here, with
+/// this project's retries and timeouts.
+pub async fn sdk_config(region: Option<String>, endpoint_url: Option<String>) -> SdkConfig {
+    let mut loader = aws_config::defaults(BehaviorVersion::latest())
+        // The SDK retries three times; conditional writes recognise their own lost replies, and every receiver of
+        // a message takes duplicates. It has no timeouts of its own: an answer that never comes must end, too.
+        .retry_config(RetryConfig::standard().with_max_attempts(3))
+        .timeout_config(
+            TimeoutConfig::builder()
+                .connect_timeout(Duration::from_secs(2))
+                .operation_attempt_timeout(Duration::from_secs(5))
+                .operation_timeout(Duration::from_secs(12))
+                .build(),
+        );
+    if let Some(region) = region {
+        loader = loader.region(Region::new(region));
+    }
+    if let Some(url) = endpoint_url {
+        loader = loader.endpoint_url(url);
+    }
+    loader.load().await
+}
+
 impl Clients {
-    /// Clients from the environment: region, credentials and endpoints as the SDK reads them.
+    /// Clients from the environment.
     pub async fn from_env() -> Self {
-        let shared = aws_config::defaults(BehaviorVersion::latest())
-            // The SDK retries three times; conditional writes recognise their own lost replies, and every receiver of
-            // a message takes duplicates. It has no timeouts of its own: an answer that never comes must end, too.
-            .retry_config(RetryConfig::standard().with_max_attempts(3))
-            .timeout_config(
-                TimeoutConfig::builder()
-                    .connect_timeout(Duration::from_secs(2))
-                    .operation_attempt_timeout(Duration::from_secs(5))
-                    .operation_timeout(Duration::from_secs(12))
-                    .build(),
-            )
-            .load()
-            .await;
-        Self { dynamo: aws_sdk_dynamodb::Client::new(&shared), sqs: aws_sdk_sqs::Client::new(&shared) }
+        Self::new(&sdk_config(None, None).await)
+    }
+
+    /// Clients as configured.
+    #[must_use]
+    pub fn new(config: &SdkConfig) -> Self {
+        Self { dynamo: aws_sdk_dynamodb::Client::new(config), sqs: aws_sdk_sqs::Client::new(config) }
     }
 
     /// Clients for a local stack, whatever the environment says.

@@ -4,6 +4,7 @@ use crate::dynamo::DynamoStore;
 use crate::local::SystemLocal;
 use crate::meter::Used;
 use crate::sqs::SqsQueues;
+use crate::telemetry::token_hash;
 use glassline_protocol::ids::{Attempt, JobKey, LaneName, Ms, Run, TaskId, Token};
 use glassline_protocol::ports::{
     Candidate, Created, Envelope, EpisodeView, JobView, Local, NewRow, NotStarted, OutcomePut, Part, Queues,
@@ -18,6 +19,7 @@ use glassline_protocol::row::{
 };
 use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition, StoryTransition};
 use glassline_protocol::vault::{Saved, Vault};
+use std::collections::BTreeMap;
 
 /// A store, queues, a provider and a vault (`()` where a function has none), with time and randomness, the system's unless a
 /// test gives its own.
@@ -38,34 +40,93 @@ pub struct Live<P = (), V = (), L = SystemLocal> {
 impl<P, V, L> Live<P, V, L> {
     /// Logs what the table and the queues were asked for since the last time: one line an invocation.
     pub fn log_operations(&self, function: &'static str) {
-        let as_json = |used: std::collections::BTreeMap<&'static str, Used>| {
-            let used = used.into_iter().map(|(name, used)| (name, (used.requests, used.units)));
-            serde_json::to_string(&used.collect::<std::collections::BTreeMap<_, _>>()).unwrap_or_default()
+        let as_json = |used: &BTreeMap<&'static str, Used>| {
+            let used = used.iter().map(|(name, used)| (name, (used.requests, used.units)));
+            serde_json::to_string(&used.collect::<BTreeMap<_, _>>()).unwrap_or_default()
         };
         let (store, queues) = (self.store.meter().take(), self.queues.meter().take());
         if store.is_empty() && queues.is_empty() {
             return;
         }
-        let (store, queues) = (as_json(store), as_json(queues));
-        tracing::info!(event = "operations", function, store, queues);
+        let sum = |used: &BTreeMap<&'static str, Used>, only: fn(&str) -> bool| {
+            let used = used.iter().filter(|(name, _)| only(name)).map(|(_, used)| *used);
+            used.fold((0, 0.0), |(requests, units), used| (requests + used.requests, units + used.units))
+        };
+        let (table_requests, _) = sum(&store, |_| true);
+        let (_, table_read_units) = sum(&store, is_read);
+        let (_, table_write_units) = sum(&store, |operation| !is_read(operation));
+        let (queue_requests, messages_sent) = sum(&queues, |_| true);
+        let (store, queues) = (as_json(&store), as_json(&queues));
+        tracing::info!(
+            event = "operations",
+            function,
+            store,
+            queues,
+            table_requests,
+            table_read_units,
+            table_write_units,
+            queue_requests,
+            messages_sent
+        );
     }
+}
+
+/// Whether an operation of the table consumes read units; the others consume write units.
+fn is_read(operation: &str) -> bool {
+    ["GetItem", "BatchGetItem", "Query"].contains(&operation)
+}
+
+/// Says that a job changed: the lines that tell a job's story, and what renders are counted by.
+fn log_changed(job: &JobKey, transition: &JobTransition, row: &JobRow) {
+    let token = transition.token().or(row.token.as_ref()).map(token_hash);
+    let (job, lane) = (job.to_string(), row.lane.to_string());
+    tracing::info!(
+        event = "job_changed",
+        transition = transition.name(),
+        job,
+        lane,
+        attempt = row.attempt,
+        token,
+        status = row.status.word(),
+    );
 }
 
 impl<P: Send + Sync, V: Send + Sync, L: Send + Sync> Store for Live<P, V, L> {
     async fn change_job(&self, job: &JobKey, transition: &JobTransition) -> Written<JobRow> {
-        self.store.change_job(job, transition).await
+        let written = self.store.change_job(job, transition).await;
+        match &written {
+            Written::Applied(row) => log_changed(job, transition, row),
+            Written::Refused(_) | Written::Unknown => {}
+        }
+        written
     }
     async fn change_slot(&self, slot: &SlotKey, transition: &SlotTransition) -> Written<SlotRow> {
         self.store.change_slot(slot, transition).await
     }
     async fn change_lane(&self, lane: &LaneName, transition: &LaneTransition) -> Written<LaneRow> {
-        self.store.change_lane(lane, transition).await
+        let written = self.store.change_lane(lane, transition).await;
+        if let (Written::Applied(_), LaneTransition::Pause { until_ms, reason }) = (&written, transition) {
+            tracing::warn!(event = "lane_paused", lane = %lane, until_ms, reason);
+        }
+        written
     }
     async fn put_outcome(&self, outcome: &OutcomeRow, only_if: Option<&NotStarted>) -> OutcomePut {
         self.store.put_outcome(outcome, only_if).await
     }
     async fn put_orphan(&self, orphan: &OrphanRow) -> bool {
-        self.store.put_orphan(orphan).await
+        let put = self.store.put_orphan(orphan).await;
+        if put {
+            let OrphanRow { key, attempt, lane, reason, .. } = orphan;
+            tracing::warn!(
+                event = "task_given_up",
+                job = %key.job,
+                lane = %lane,
+                attempt,
+                task = %key.task,
+                reason,
+            );
+        }
+        put
     }
     async fn create(&self, row: &NewRow) -> Created {
         self.store.create(row).await

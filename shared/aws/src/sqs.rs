@@ -1,13 +1,19 @@
 //! The queues port on SQS.
 
+use crate::lambda::{GiveBack, GivenBack};
 use crate::meter::Meter;
+use crate::telemetry::trace;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use aws_sdk_sqs::types::{
+    ChangeMessageVisibilityBatchRequestEntry, MessageSystemAttributeNameForSends as AttributeName,
+    MessageSystemAttributeValue as AttributeValue, SendMessageBatchRequestEntry,
+};
 use glassline_protocol::message::{Message, Queue};
 use glassline_protocol::ports::{Envelope, Queues, Sent};
+use glassline_protocol::settings::Settings;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Most entries of one batch (SQS quota).
 const BATCH_ENTRIES: usize = 10;
@@ -15,6 +21,8 @@ const BATCH_ENTRIES: usize = 10;
 const BATCH_BYTES: usize = 1_000_000;
 /// Longest delay of a message (SQS quota).
 const MAX_DELAY_SECONDS: u64 = 900;
+/// Longest visibility timeout of a message (SQS quota: 12 hours from its receive), with room for the time since.
+const MAX_VISIBILITY_SECONDS: u64 = 11 * 3_600;
 
 /// Sends messages to the queues it has addresses for.
 #[derive(Clone, Debug)]
@@ -45,6 +53,13 @@ fn fifo(message: &Message) -> Option<(String, String)> {
         | Message::Rollback(_)
         | Message::Wake(_) => None,
     }
+}
+
+/// The trace that the work under way belongs to, for whoever receives the message.
+fn trace_attribute() -> Option<HashMap<AttributeName, AttributeValue>> {
+    let trace = trace::current()?;
+    let value = AttributeValue::builder().data_type("String").string_value(trace.header()).build().ok()?;
+    Some(HashMap::from([(AttributeName::AwsTraceHeader, value)]))
 }
 
 fn delay_seconds(delay_ms: u64) -> i32 {
@@ -111,6 +126,7 @@ impl SqsQueues {
                 .set_delay_seconds((entry.delay_seconds > 0).then_some(entry.delay_seconds))
                 .set_message_group_id(group)
                 .set_message_deduplication_id(deduplication)
+                .set_message_system_attributes(trace_attribute())
                 .build();
             match built {
                 Ok(built) => {
@@ -152,7 +168,8 @@ impl SqsQueues {
             .message_body(entry.body)
             .set_delay_seconds((entry.delay_seconds > 0).then_some(entry.delay_seconds))
             .set_message_group_id(group)
-            .set_message_deduplication_id(deduplication);
+            .set_message_deduplication_id(deduplication)
+            .set_message_system_attributes(trace_attribute());
         let answer = match request.send().await {
             Ok(_) => {
                 self.meter.add(queue.name(), 1.0);
@@ -204,6 +221,56 @@ impl Queues for SqsQueues {
             }
         }
         sent
+    }
+}
+
+/// Gives messages back to the queues that they came from, with the waits of [`Settings::given_back_ms`].
+#[derive(Clone, Debug)]
+pub struct Redelivery<'a> {
+    /// The queues.
+    pub queues: &'a SqsQueues,
+    /// Times and limits.
+    pub settings: &'a Settings,
+}
+
+impl Redelivery<'_> {
+    async fn change(&self, url: &str, messages: &[GivenBack]) {
+        let entries = messages.iter().enumerate().map(|(index, message)| {
+            let seconds = self.settings.given_back_ms(message.receives).div_ceil(1000);
+            ChangeMessageVisibilityBatchRequestEntry::builder()
+                .id(index.to_string())
+                .receipt_handle(&message.receipt)
+                .visibility_timeout(i32::try_from(seconds.min(MAX_VISIBILITY_SECONDS)).unwrap_or(0))
+                .build()
+        });
+        let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else { return };
+        let request = self.queues.client.change_message_visibility_batch().queue_url(url);
+        let (code, failed) = match request.set_entries(Some(entries)).send().await {
+            Ok(output) => {
+                self.queues.meter.add("visibility", 0.0);
+                let failed = output.failed();
+                (failed.first().map(|entry| entry.code().to_owned()), failed.len())
+            }
+            Err(error) => (Some(error.code().unwrap_or("no answer").to_owned()), messages.len()),
+        };
+        if failed > 0 {
+            let why = "they come again when their visibility ends";
+            tracing::warn!(event = "give_back_failed", code, failed, why);
+        }
+    }
+}
+
+impl GiveBack for Redelivery<'_> {
+    async fn give_back(&self, messages: Vec<GivenBack>) {
+        let mut by_queue: BTreeMap<String, Vec<GivenBack>> = BTreeMap::new();
+        for message in messages {
+            by_queue.entry(message.queue_url.clone()).or_default().push(message);
+        }
+        for (url, messages) in by_queue {
+            for messages in messages.chunks(BATCH_ENTRIES) {
+                self.change(&url, messages).await;
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::ids::{Ms, Run};
 use crate::ports::Candidate;
+use crate::provider::ErrorClass;
 use crate::row::{JobRow, LaneRow, SlotRow, Status};
 use crate::transition::LaneTransition;
 
@@ -64,6 +65,21 @@ pub fn room(lane: &LaneRow, now_ms: Ms, wanted: u32) -> Room {
         }
     }
     room
+}
+
+/// Why a lane pauses, as its row says it: the class first, so that whoever reads the row knows it.
+#[must_use]
+pub fn pause_reason(class: ErrorClass, reason: &str) -> String {
+    format!("{class}: {reason}")
+}
+
+/// The class of what a lane is paused for now; `None` when it isn't paused, or by hand.
+#[must_use]
+pub fn paused_for(lane: &LaneRow, now_ms: Ms) -> Option<ErrorClass> {
+    match room(lane, now_ms, 1).limit {
+        Some(Limit::PausedUntil(_)) => lane.pause_reason.as_deref()?.split_once(':')?.0.parse().ok(),
+        Some(Limit::Paused | Limit::Rate | Limit::Budget) | None => None,
+    }
 }
 
 /// The write that authorises this many starts; `None` when the lane counts neither rate nor spend.
@@ -147,6 +163,16 @@ mod tests {
         let until = LaneRow { paused_until_ms: Some(10), ..lane() };
         assert_eq!(room(&until, 9, 3), Room { starts: 0, limit: Some(Limit::PausedUntil(10)) });
         assert_eq!(room(&until, 10, 3), Room { starts: 3, limit: None });
+    }
+
+    #[test]
+    fn a_pause_says_what_for_while_it_lasts() {
+        let reason = Some(pause_reason(ErrorClass::PaymentRequired, "top up: the account is empty"));
+        let lane = LaneRow { paused_until_ms: Some(10), pause_reason: reason, ..lane() };
+        assert_eq!(paused_for(&lane, 9), Some(ErrorClass::PaymentRequired));
+        assert_eq!(paused_for(&lane, 10), None);
+        assert_eq!(paused_for(&LaneRow { paused: true, ..lane.clone() }, 9), None, "by hand");
+        assert_eq!(paused_for(&LaneRow { pause_reason: Some("lunch".into()), ..lane }, 9), None);
     }
 
     #[test]

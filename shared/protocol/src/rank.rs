@@ -63,6 +63,21 @@ pub fn parse_entry(pk: &str, sk: &str) -> Option<(String, Attempt)> {
     Some((rank.to_owned(), attempt.parse().ok()?))
 }
 
+/// When the job of a rank was created, in epoch milliseconds; `None` for a rank with aging, which doesn't say.
+#[must_use]
+pub fn rank_created_ms(rank: &str, boost_ms: Option<u64>) -> Option<Ms> {
+    match boost_ms {
+        None => rank.split('#').nth(1)?.parse().ok(),
+        Some(_) => None,
+    }
+}
+
+/// When a held job is next looked at, from its candidate's rank.
+#[must_use]
+pub fn held_due_ms(rank: &str) -> Option<Ms> {
+    rank.parse().ok()
+}
+
 /// The same entry for the next attempt, so that a voided reservation's key can't be mistaken for the new one.
 #[must_use]
 pub fn next_attempt(sk: &str) -> Option<String> {
@@ -108,5 +123,7 @@ mod tests {
         assert_eq!(next_attempt(&later.sk), Some(later_entry(&lane, 99, &rank, 5).sk));
         assert!(later.sk.as_str() < due_bound(99).as_str() && later.sk.as_str() > due_bound(98).as_str());
         assert_eq!(parse_entry("READY#a", "nonsense"), None);
+        assert_eq!((rank_created_ms(&rank, None), rank_created_ms(&rank, Some(1))), (Some(77), None));
+        assert_eq!((rank_created_ms("nonsense", None), held_due_ms("nonsense")), (None, None));
     }
 }

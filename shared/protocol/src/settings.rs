@@ -129,6 +129,14 @@ impl Settings {
         let factor = 1u64.checked_shl(failures.min(20)).unwrap_or(u64::MAX);
         now_ms.saturating_add(self.retry_base_ms.saturating_mul(factor).min(self.retry_max_ms))
     }
+
+    /// How long a message that was given back stays invisible, after this many receives: short at first, for what fails
+    /// once mostly works a moment later; then long, so that its receives aren't used up in a short outage.
+    #[must_use]
+    pub fn given_back_ms(&self, receives: u32) -> u64 {
+        let factor = 6u64.checked_pow(receives.saturating_sub(1)).unwrap_or(u64::MAX);
+        self.retry_base_ms.saturating_mul(factor).min(self.retry_max_ms)
+    }
 }
 
 #[cfg(test)]
@@ -161,5 +169,13 @@ mod tests {
         let settings = Settings::default();
         let waits: Vec<_> = (0..9).map(|failures| settings.retry_at_ms(0, failures)).collect();
         assert_eq!(waits, [10_000, 20_000, 40_000, 80_000, 160_000, 320_000, 640_000, 900_000, 900_000]);
+    }
+
+    #[test]
+    fn a_message_that_is_given_back_waits_short_at_first_and_then_long() {
+        let settings = Settings::default();
+        let waits: Vec<_> =
+            [0, 1, 2, 3, 4, 5, u32::MAX].map(|receives| settings.given_back_ms(receives)).into();
+        assert_eq!(waits, [10_000, 10_000, 60_000, 360_000, 900_000, 900_000, 900_000]);
     }
 }

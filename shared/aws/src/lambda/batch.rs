@@ -1,9 +1,12 @@
 //! A batch of SQS records.
 
+use super::given_back::{GiveBack, GivenBack};
+use crate::telemetry::trace::{self, Trace};
 use aws_lambda_events::event::sqs::{BatchItemFailure, SqsBatchResponse};
 use futures_util::FutureExt as _;
 use futures_util::stream::{self, StreamExt as _};
 use glassline_protocol::body::BadBody;
+use glassline_protocol::ids::LaneName;
 use glassline_protocol::message::{Message, Subject};
 use glassline_protocol::note::Note;
 use glassline_protocol::settle::Fault;
@@ -12,17 +15,24 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use tracing::{Instrument as _, Span};
 
 /// Records of one batch handled at the same time.
 const CONCURRENCY: usize = 10;
+/// Traces named in one line of a group.
+const TRACES: usize = 5;
 
-/// One record: its id, and its message or why it is none.
+/// One record: its id, its message or why it is none, and what it takes to have it sooner again.
 #[derive(Debug)]
 pub struct Record {
     /// SQS's message id; empty only if the event had none.
     pub id: String,
     /// The message.
     pub message: Result<Message, BadBody>,
+    /// How it can be given back; `None` when the record doesn't say.
+    pub source: Option<GivenBack>,
+    /// The trace that it belongs to, if its sender named one.
+    pub trace: Option<Trace>,
 }
 
 /// What became of a record.
@@ -35,9 +45,18 @@ pub fn records(event: &Value) -> Option<Vec<Record>> {
         // Field by field, not the whole event as one type: a record of another shape must not spoil its neighbours.
         record.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
     };
-    let records = event.get("Records")?.as_array()?.iter().map(|record| Record {
-        id: text(record, "messageId"),
-        message: Message::from_body(&text(record, "body")),
+    let records = event.get("Records")?.as_array()?.iter().map(|record| {
+        let attribute = |name: &str| record.get("attributes")?.get(name)?.as_str();
+        Record {
+            id: text(record, "messageId"),
+            message: Message::from_body(&text(record, "body")),
+            source: GivenBack::new(
+                &text(record, "eventSourceARN"),
+                text(record, "receiptHandle"),
+                attribute("ApproximateReceiveCount").and_then(|count| count.parse().ok()),
+            ),
+            trace: attribute(trace::ATTRIBUTE).and_then(Trace::parse),
+        }
     });
     Some(records.collect())
 }
@@ -52,107 +71,158 @@ fn subject(message: &Message) -> Option<Subject> {
     }
 }
 
-fn log(function: &'static str, about: Option<&Subject>, handled: &Handled) {
-    let job = about.map(|subject| subject.job().to_string()).unwrap_or_default();
-    let lane = about.map(|subject| subject.lane.to_string()).unwrap_or_default();
-    let attempt = about.map_or(0, |subject| subject.attempt);
-    let token = about.map(|subject| crate::telemetry::token_hash(&subject.token)).unwrap_or_default();
+fn lane(message: &Message) -> Option<&LaneName> {
+    match message {
+        Message::Handoff(handoff) => Some(&handoff.lane),
+        Message::Check(check) => Some(&check.subject.lane),
+        Message::Finish(finish) => Some(&finish.subject.lane),
+        Message::Rollback(rollback) => Some(&rollback.subject.lane),
+        Message::Wake(wake) => Some(&wake.lane),
+        Message::Qa(_) => None,
+    }
+}
+
+/// What every line about a record says. The span is never filtered away: lines of any level stand in it.
+fn span(function: &'static str, record: &Record) -> Span {
+    let message = record.message.as_ref().ok();
+    let about = message.and_then(subject);
+    let lane = message.and_then(lane).map(ToString::to_string);
+    let job = about.as_ref().map(|about| about.job().to_string());
+    let attempt = about.as_ref().map(|about| about.attempt);
+    let token = about.as_ref().map(|about| crate::telemetry::token_hash(&about.token));
+    let (message_id, trace_id) = (record.id.as_str(), record.trace.as_ref().map(Trace::id));
+    tracing::error_span!("record", function, job, lane, attempt, token, message_id, trace_id)
+}
+
+fn log(handled: &Handled) {
     match handled {
-        Ok(note) => {
-            let note = note.word();
-            tracing::info!(event = "handled", function, job, lane, attempt, token, note);
-        }
+        Ok(note) => tracing::info!(event = "handled", note = note.word()),
         Err(fault) => {
-            let (code, why) = (fault.code(), fault.to_string());
-            tracing::warn!(event = "not_handled", function, job, lane, attempt, token, code, why);
+            tracing::warn!(event = "not_handled", code = fault.code(), why = fault.to_string());
         }
     }
 }
 
-async fn one<H, F>(function: &'static str, record: Record, handle: &H) -> Option<String>
+/// A record that must come again, sooner than by itself where that makes sense.
+struct Failed {
+    id: String,
+    back: Option<GivenBack>,
+}
+
+impl Failed {
+    fn new(id: String, source: Option<GivenBack>, fault: &Fault) -> Self {
+        let back = match fault {
+            Fault::RetryAfter { .. } => source,
+            // It will never be handled: it has no haste.
+            Fault::Poison(_) => None,
+        };
+        Self { id, back }
+    }
+}
+
+async fn one<H, F>(record: Record, handle: &H) -> Option<Failed>
 where
     H: Fn(Message) -> F,
     F: Future<Output = Handled>,
 {
-    let (about, handled) = match record.message {
+    let handled = match record.message {
         Ok(message) => {
-            let about = subject(&message);
             // A fault of ours in one record must not take its neighbours with it.
-            let handled =
-                AssertUnwindSafe(handle(message)).catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
-            (about, handled)
+            AssertUnwindSafe(handle(message)).catch_unwind().await.unwrap_or_else(|_| Err(panicked()))
         }
-        Err(bad) => (None, Err(poison_or_newer(&bad))),
+        Err(bad) => Err(poison_or_newer(&bad)),
     };
-    log(function, about.as_ref(), &handled);
-    handled.is_err().then_some(record.id)
+    log(&handled);
+    handled.err().map(|fault| Failed::new(record.id, record.source, &fault))
 }
 
 /// Handles a batch, each record on its own, and reports those that must come again. Poison is reported like the rest:
-/// after its receives are used up, the queue moves it to the dead letters, where nothing is lost.
+/// after its receives are used up, the queue moves it to the dead letters, where nothing is lost. What a handler gives
+/// back comes again as soon as `back` says.
 ///
 /// # Errors
 /// When a record that must come again has no id to report it by: then the whole batch comes again.
 pub async fn handle_batch<H, F>(
     function: &'static str,
     records: Vec<Record>,
+    back: &impl GiveBack,
     handle: H,
 ) -> Result<Value, Error>
 where
     H: Fn(Message) -> F,
     F: Future<Output = Handled>,
 {
-    let failed: Vec<Option<String>> = stream::iter(records)
-        .map(|record| one(function, record, &handle))
+    let failed: Vec<Option<Failed>> = stream::iter(records)
+        .map(|record| {
+            let (span, trace) = (span(function, &record), record.trace.clone());
+            trace::scope(trace, one(record, &handle)).instrument(span)
+        })
         .buffer_unordered(CONCURRENCY)
         .collect()
         .await;
-    report(failed.into_iter().flatten().collect())
+    report(failed.into_iter().flatten().collect(), back).await
+}
+
+/// Records that are handled together.
+#[derive(Default)]
+struct Group {
+    records: Vec<(String, Option<GivenBack>)>,
+    messages: Vec<Message>,
+    traces: Vec<String>,
 }
 
 /// Handles a batch in groups: records with one key are handled together, and come again together when that fails.
+///
+/// A group belongs to the invocation's own trace, and its lines name those of its records: what many messages caused
+/// together belongs to none of them alone, and a wake's trace would otherwise pass from each job to the next for ever.
 ///
 /// # Errors
 /// As [`handle_batch`].
 pub async fn handle_groups<K, G, H, F>(
     function: &'static str,
     records: Vec<Record>,
+    back: &impl GiveBack,
     key: G,
     handle: H,
 ) -> Result<Value, Error>
 where
-    K: Ord,
+    K: Ord + std::fmt::Display,
     G: Fn(&Message) -> Option<K>,
     H: Fn(K, Vec<Message>) -> F,
     F: Future<Output = Result<(), Fault>>,
 {
-    let mut groups: BTreeMap<K, (Vec<String>, Vec<Message>)> = BTreeMap::new();
+    let mut groups: BTreeMap<K, Group> = BTreeMap::new();
     let mut failed = Vec::new();
     for record in records {
+        let span = span(function, &record);
         let fault = match record.message {
             Ok(message) => match key(&message) {
                 Some(key) => {
                     let group = groups.entry(key).or_default();
-                    group.0.push(record.id);
-                    group.1.push(message);
+                    group.records.push((record.id, record.source));
+                    group.messages.push(message);
+                    group.traces.extend(record.trace.map(|trace| trace.id().to_owned()));
                     continue;
                 }
                 None => Fault::Poison("a message of another queue is on this function's queue".into()),
             },
             Err(bad) => poison_or_newer(&bad),
         };
-        log(function, None, &Err(fault));
-        failed.push(record.id);
+        failed.push(Failed::new(record.id, record.source, &fault));
+        span.in_scope(|| log(&Err(fault)));
     }
-    for (key, (ids, messages)) in groups {
-        let handled =
-            AssertUnwindSafe(handle(key, messages)).catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
-        if let Err(fault) = handled {
-            log(function, None, &Err(fault));
-            failed.extend(ids);
+    for (key, Group { records, messages, mut traces }) in groups {
+        traces.dedup();
+        traces.truncate(TRACES);
+        let caused_by = (!traces.is_empty()).then(|| traces.join(" "));
+        let span = tracing::error_span!("group", function, lane = %key, caused_by);
+        let handled = AssertUnwindSafe(handle(key, messages)).catch_unwind().instrument(span.clone()).await;
+        if let Err(fault) = handled.unwrap_or_else(|_| Err(panicked())) {
+            failed.extend(records.into_iter().map(|(id, source)| Failed::new(id, source, &fault)));
+            span.in_scope(|| log(&Err(fault)));
         }
     }
-    report(failed)
+    report(failed, back).await
 }
 
 fn panicked() -> Fault {
@@ -168,9 +238,10 @@ fn poison_or_newer(bad: &BadBody) -> Fault {
     }
 }
 
-fn report(failed: Vec<String>) -> Result<Value, Error> {
+async fn report(failed: Vec<Failed>, back: &impl GiveBack) -> Result<Value, Error> {
     let mut response = SqsBatchResponse::default();
-    for id in failed {
+    let mut given_back = Vec::new();
+    for Failed { id, back } in failed {
         if id.is_empty() {
             // An empty identifier would fail the whole batch all the same, without saying why.
             return Err("a record that must come again has no message id".into());
@@ -178,6 +249,10 @@ fn report(failed: Vec<String>) -> Result<Value, Error> {
         let mut failure = BatchItemFailure::default();
         failure.item_identifier = id;
         response.batch_item_failures.push(failure);
+        given_back.extend(back);
+    }
+    if !given_back.is_empty() {
+        back.give_back(given_back).await;
     }
     Ok(serde_json::to_value(response)?)
 }

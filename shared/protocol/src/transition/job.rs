@@ -200,6 +200,30 @@ impl JobTransition {
         }
     }
 
+    /// The token that it needs or, for a claim, that it writes; `None` for those that go by the attempt.
+    #[must_use]
+    pub fn token(&self) -> Option<&Token> {
+        match self {
+            Self::Claim { token, .. } => Some(token),
+            Self::Accept { ours, .. }
+            | Self::Start { ours, .. }
+            | Self::RecordTask { ours, .. }
+            | Self::Renew { ours, .. }
+            | Self::Hold { ours, .. }
+            | Self::Succeed { ours, .. }
+            | Self::Release { ours, .. }
+            | Self::Retry { ours, .. }
+            | Self::Fail { ours, .. }
+            | Self::CancelClaimed { ours, .. }
+            | Self::CancelEnded { ours, .. } => Some(&ours.token),
+            Self::Void { .. }
+            | Self::RequestCancel { .. }
+            | Self::CancelReady { .. }
+            | Self::Requeue { .. }
+            | Self::Review { .. } => None,
+        }
+    }
+
     /// Whether applying it takes a job out of its slot: then a wake is owed. (From held the slot is free already.)
     #[must_use]
     pub fn frees_slot(&self) -> bool {

@@ -2,10 +2,12 @@
 
 use crate::support::{HOUR_MS, claimed, message, s1, stands, take_all, world};
 use glassline_aws::lambda::{handle_batch, handle_groups, records};
+use glassline_aws::sqs::Redelivery;
 use glassline_dispatch::{Look, looks};
 use glassline_protocol::message::{FreedSlot, Message, Wake};
 use glassline_protocol::note::Note;
 use glassline_protocol::row::Status;
+use glassline_protocol::settings::Settings;
 use glassline_protocol::settle::Fault;
 use glassline_tests::{Plan, World, lane_name};
 use serde_json::{Value, json};
@@ -93,7 +95,7 @@ async fn poison_does_not_fail_its_neighbours() {
     let good = Message::Wake(Wake { lane: lane_name("good"), freed: None }).to_body();
     let handle = async |records: Vec<Value>| {
         let handled = Mutex::new(0);
-        let response = handle_batch("dispatch", crate::batch::records_of(&event(records)), |_| {
+        let response = handle_batch("dispatch", crate::batch::records_of(&event(records)), &(), |_| {
             *handled.lock().unwrap() += 1;
             async { Ok(Note::Followed) }
         })
@@ -138,8 +140,9 @@ async fn records_of_another_shape_spoil_only_themselves() {
     ];
     for (name, odd, is_good) in strange {
         let event = event(vec![record("g1", &good), odd, record("g2", &good)]);
-        let response =
-            handle_batch("dispatch", records_of(&event), |_| async { Ok(Note::Followed) }).await.unwrap();
+        let response = handle_batch("dispatch", records_of(&event), &(), |_| async { Ok(Note::Followed) })
+            .await
+            .unwrap();
         let expected: Vec<String> = if is_good { vec![] } else { vec!["odd".into()] };
         assert_eq!(named(&response), expected, "{name}");
     }
@@ -155,12 +158,13 @@ async fn a_record_without_an_id_is_never_named_by_an_empty_one() {
         record("", &good),
     ] {
         let batch = event(vec![record("g1", &good), odd.clone(), record("bad", "7")]);
-        let response =
-            handle_batch("dispatch", records_of(&batch), |_| async { Ok(Note::Followed) }).await.unwrap();
+        let response = handle_batch("dispatch", records_of(&batch), &(), |_| async { Ok(Note::Followed) })
+            .await
+            .unwrap();
         assert_eq!(named(&response), ["bad"]);
         let bad = with(odd, "body", json!("7"));
         let batch = event(vec![record("g1", &good), bad]);
-        let whole = handle_batch("dispatch", records_of(&batch), |_| async { Ok(Note::Followed) }).await;
+        let whole = handle_batch("dispatch", records_of(&batch), &(), |_| async { Ok(Note::Followed) }).await;
         assert!(whole.is_err(), "the whole batch comes again");
     }
 }
@@ -181,7 +185,7 @@ async fn a_handler_that_fails_or_panics_takes_no_neighbour_with_it() {
         .iter()
         .map(|lane| record(lane, &Message::Wake(Wake { lane: lane_name(lane), freed: None }).to_body()))
         .collect();
-    let response = handle_batch("dispatch", records_of(&event(batch.clone())), |message| async move {
+    let response = handle_batch("dispatch", records_of(&event(batch.clone())), &(), |message| async move {
         let Message::Wake(wake) = message else { panic!("only wakes") };
         match wake.lane.as_str() {
             "retry" => Err(Fault::retry("not now")),
@@ -198,7 +202,7 @@ async fn a_handler_that_fails_or_panics_takes_no_neighbour_with_it() {
         Message::Wake(wake) => Some(wake.lane.clone()),
         _ => None,
     };
-    let response = handle_groups("dispatch", records_of(&event(batch)), lane, |lane, _| async move {
+    let response = handle_groups("dispatch", records_of(&event(batch)), &(), lane, |lane, _| async move {
         match lane.as_str() {
             "retry" => Err(Fault::retry("not now")),
             "poison" => Err(Fault::Poison("never".into())),
@@ -235,7 +239,7 @@ async fn wakes_are_grouped_and_a_group_that_fails_comes_again_whole() {
         Message::Wake(wake) => Some(wake.lane.clone()),
         _ => None,
     };
-    let response = handle_groups("dispatch", records_of(&batch), lane, |lane, wakes| {
+    let response = handle_groups("dispatch", records_of(&batch), &(), lane, |lane, wakes| {
         let look = looks(wakes).remove(&lane).unwrap();
         seen.lock().unwrap().push((lane.to_string(), look));
         async move { if lane.as_str() == "a" { Err(Fault::retry("not now")) } else { Ok(()) } }
@@ -249,7 +253,7 @@ async fn wakes_are_grouped_and_a_group_that_fails_comes_again_whole() {
 }
 
 async fn worker_batch(world: &World, batch: Vec<Value>) -> Vec<String> {
-    let response = handle_batch("worker", records_of(&event(batch)), |message| {
+    let response = handle_batch("worker", records_of(&event(batch)), &(), |message| {
         glassline_worker::handle(&world.ports, &world.settings, &world.secrets, message)
     })
     .await
@@ -290,4 +294,36 @@ async fn the_worker_submits_the_good_ones_of_a_batch() {
     assert_eq!(stands(&world, "p1").await, (Status::Succeeded, 1, 0));
     assert_eq!(world.renders_of(&s1("p1")), 1);
     world.check(&["p1"], true).await;
+}
+
+/// What is given back comes again after a short time, not after its queue's visibility; poison has no haste.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_given_back_comes_again_soon() {
+    let world = world("keyed", 1).await;
+    let wake = Message::Wake(Wake { lane: lane_name("keyed"), freed: None }).to_body();
+    for body in [wake.as_str(), "[]"] {
+        world.engine.send("wake", glassline_sqs::Outgoing::new(body)).await.unwrap();
+    }
+    let settings = Settings { retry_base_ms: 3_000, ..Settings::default() };
+    let back = Redelivery { queues: &world.ports.queues, settings: &settings };
+    // 3 s after the first receive, 18 s after the second; the queue's own visibility is 30 s.
+    for (receives, wait_ms) in [(1, 3_000), (2, 18_000)] {
+        let received = world.engine.receive("wake", 10, 0, None).await.unwrap();
+        let records_json = received.iter().map(|message| {
+            let attributes = json!(message.attributes);
+            let with_receipt =
+                with(record(&message.id, &message.body), "receiptHandle", json!(message.receipt));
+            let arn = json!(glassline_sqs::queue_arn("wake"));
+            with(with(with_receipt, "attributes", attributes), "eventSourceARN", arn)
+        });
+        let batch = records_of(&event(records_json.collect()));
+        let failing = |_| async { Err::<Note, _>(Fault::retry("not now")) };
+        let response = handle_batch("dispatch", batch, &back, failing).await.unwrap();
+        assert_eq!(named(&response).len(), received.len());
+        world.clock.manual.advance(wait_ms - 1);
+        assert!(world.engine.receive("wake", 10, 0, None).await.unwrap().is_empty(), "{receives}: too early");
+        world.clock.manual.advance(1);
+        let visible = world.engine.depth("wake").await.unwrap().visible;
+        assert_eq!(visible, 1, "after {receives} receives: the wake, and not the poison");
+    }
 }

@@ -20,6 +20,7 @@ mod dead;
 mod intake;
 mod late;
 mod lost;
+mod metrics;
 mod mine;
 mod outcomes;
 mod race;
