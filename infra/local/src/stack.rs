@@ -281,6 +281,8 @@ impl Stack {
         for path in [&storage, &log_folder] {
             std::fs::create_dir_all(path).map_err(file_error(path))?;
         }
+        // The functions run in a folder of their own, where a relative path would be another place.
+        let storage = storage.canonicalize().map_err(file_error(&storage))?;
         let stores = Stores::open(config.data.as_deref(), VISIBILITY_MS).await?;
         let sandbox = Sandbox::start(SandboxConfig {
             faults: config.faults.clone(),
