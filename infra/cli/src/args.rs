@@ -23,9 +23,50 @@ pub(crate) struct Options {
     /// Folder with the stack's data.
     #[arg(long, global = true, value_name = "DIR", default_value = "glassline-data")]
     pub(crate) data: PathBuf,
+    /// Work on this stack in AWS instead, with the credentials and region of the environment.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) stack: Option<String>,
+    /// The AWS region of the stack.
+    #[arg(long, global = true, value_name = "REGION")]
+    pub(crate) region: Option<String>,
+    /// Where AWS is reached instead of its own addresses, such as an emulator.
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) endpoint_url: Option<String>,
     /// Print JSON on standard output instead of tables.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+}
+
+impl Options {
+    /// What stands in the way of these options being used together, one sentence.
+    pub(crate) fn misfit(&self, command: &Command) -> Option<&'static str> {
+        let embedded = match command {
+            Command::Demo | Command::Local { .. } | Command::Function { .. } => true,
+            Command::Submit { .. }
+            | Command::Ls { .. }
+            | Command::Show { .. }
+            | Command::Lanes
+            | Command::Series { .. }
+            | Command::Episodes { .. }
+            | Command::Reopen { .. }
+            | Command::Queues => false,
+        };
+        if embedded && self.stack.is_some() {
+            return Some("this command runs an embedded stack; leave out --stack");
+        }
+        if self.stack.is_none() && (self.region.is_some() || self.endpoint_url.is_some()) {
+            return Some("--region and --endpoint-url say where a stack in AWS is; name it with --stack");
+        }
+        None
+    }
+
+    /// Where the command looks, as a sentence goes on with it.
+    pub(crate) fn place(&self) -> String {
+        match &self.stack {
+            Some(stack) => format!("the stack {stack}"),
+            None => self.data.display().to_string(),
+        }
+    }
 }
 
 /// What to do.

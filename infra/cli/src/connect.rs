@@ -1,12 +1,18 @@
-//! Finding the stack: a running one by its file of addresses, or the stores of one that isn't running.
+//! Finding the stack: one in AWS by its name, a running one by its file of addresses, or the stores of one that isn't
+//! running.
 
+use crate::args::Options;
 use crate::failure::Failure;
-use glassline_aws::config::Clients;
+use crate::stack::describe;
+use glassline_aws::config::{Clients, sdk_config};
 use glassline_aws::live::Live;
 use glassline_aws::local::SystemLocal;
 use glassline_local::stack::VISIBILITY_MS;
-use glassline_local::stores::{Stores, TABLE, queue_urls};
+use glassline_local::stores::{QUEUES, Stores, TABLE, queue_urls};
+use glassline_protocol::message::Queue;
+use glassline_protocol::ports::Local as _;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -82,26 +88,41 @@ impl Lock {
 pub(crate) struct Connection {
     pub(crate) ports: Live,
     pub(crate) clients: Clients,
-    /// Where SQS listens.
-    pub(crate) sqs: SocketAddr,
+    /// Every queue: its name, and its address.
+    pub(crate) queues: Vec<(String, String)>,
     /// Whether functions are running.
     pub(crate) running: bool,
     _stores: Option<(Stores, Lock)>,
 }
 
-fn connected(clients: Clients, sqs: SocketAddr, stores: Option<(Stores, Lock)>) -> Connection {
-    let ports = Live {
-        store: clients.store(TABLE.into()),
-        queues: clients.queues(queue_urls(sqs)),
+fn ports(clients: &Clients, table: String, urls: BTreeMap<Queue, String>) -> Live {
+    Live {
+        store: clients.store(table),
+        queues: clients.queues(urls),
         provider: (),
         vault: (),
         local: SystemLocal,
-    };
-    Connection { ports, clients, sqs, running: stores.is_none(), _stores: stores }
+    }
+}
+
+fn connected(clients: Clients, sqs: SocketAddr, stores: Option<(Stores, Lock)>) -> Connection {
+    let ports = ports(&clients, TABLE.into(), queue_urls(sqs));
+    let queues = QUEUES.iter().map(|spec| (spec.name.to_owned(), glassline_sqs::queue_url(sqs, spec.name)));
+    Connection { ports, clients, queues: queues.collect(), running: stores.is_none(), _stores: stores }
+}
+
+/// Connects to the stack that the options name.
+pub(crate) async fn connect(options: &Options) -> Result<Connection, Failure> {
+    let Some(stack) = &options.stack else { return connect_local(&options.data).await };
+    let config = sdk_config(options.region.clone(), options.endpoint_url.clone()).await;
+    let found = describe(&config, stack, SystemLocal.now_ms()).await?;
+    let clients = Clients::new(&config);
+    let ports = ports(&clients, found.table, found.urls);
+    Ok(Connection { ports, clients, queues: found.queues, running: true, _stores: None })
 }
 
 /// Connects to the stack on a data folder; when none is running, opens its stores alone.
-pub(crate) async fn connect(data: &Path) -> Result<Connection, Failure> {
+async fn connect_local(data: &Path) -> Result<Connection, Failure> {
     if !data.is_dir() {
         return Err(Failure::new(format!(
             "there is no data in {}; start a stack with `glassline local`, or name its folder with --data",
@@ -126,9 +147,8 @@ pub(crate) async fn connect(data: &Path) -> Result<Connection, Failure> {
 
 impl Connection {
     /// How many messages of a queue are visible, in flight and delayed.
-    pub(crate) async fn depth(&self, queue: &str) -> Result<[u64; 3], Failure> {
-        let url = glassline_sqs::queue_url(self.sqs, queue);
-        glassline_aws::sqs::depth(&self.clients.sqs, &url)
+    pub(crate) async fn depth(&self, queue: &str, url: &str) -> Result<[u64; 3], Failure> {
+        glassline_aws::sqs::depth(&self.clients.sqs, url)
             .await
             .map_err(|why| Failure::new(format!("the queue {queue} can't be looked at: {why}")))
     }

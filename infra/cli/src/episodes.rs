@@ -49,7 +49,7 @@ async fn add(options: &Options, command: SeriesCommand) -> Result<ExitCode, Fail
         template: template.as_deref().map(read_template).transpose()?,
     };
     let name = series.name.clone();
-    let connection = connect(&options.data).await?;
+    let connection = connect(options).await?;
     create_series(&connection.ports, series).await?;
     if options.json {
         output::json(&json!({ "series": name }));
@@ -71,7 +71,7 @@ pub(crate) async fn series(options: &Options, command: Option<SeriesCommand>) ->
     if let Some(command) = command {
         return add(options, command).await;
     }
-    let connection = connect(&options.data).await?;
+    let connection = connect(options).await?;
     let mut rows = table(&["series", "lane", "priority", "episodes", "open", "may be open", "stories left"]);
     let mut values = Vec::new();
     for row in all(&connection).await? {
@@ -114,7 +114,7 @@ async fn newest(connection: &Connection, series: &SeriesRow, limit: u32) -> Resu
 }
 
 pub(crate) async fn list(options: &Options, series: Option<&str>, limit: u32) -> Result<ExitCode, Failure> {
-    let connection = connect(&options.data).await?;
+    let connection = connect(options).await?;
     let wanted = match series {
         Some(name) => {
             let key = SeriesKey(Id::new(name)?);
@@ -169,7 +169,7 @@ pub(crate) async fn reopen_one(options: &Options, episode: &str) -> Result<ExitC
     let ParentKey::Episode { series, number } = episode.parse()? else {
         return Err(Failure::new(format!("`{episode}` isn't an episode; name one as EPISODE#series#000001")));
     };
-    let connection = connect(&options.data).await?;
+    let connection = connect(options).await?;
     let key = EpisodeKey { series, number };
     reopen(&connection.ports, &key).await?;
     wake_series(&connection.ports, &key.series).await;

@@ -5,7 +5,6 @@ use crate::connect::{Connection, connect};
 use crate::failure::Failure;
 use crate::output::{self, span, table, time};
 use glassline_aws::dynamo::ParentView;
-use glassline_local::stores::QUEUES;
 use glassline_protocol::ids::{Id, JobKey, ParentKey};
 use glassline_protocol::intake::{month_before, month_of};
 use glassline_protocol::ports::{Local as _, Store as _};
@@ -43,7 +42,7 @@ async fn recent(connection: &Connection, limit: usize) -> Result<Vec<(ParentKey,
 }
 
 pub(crate) async fn posts(options: &Options, limit: usize) -> Result<ExitCode, Failure> {
-    let connection = connect(&options.data).await?;
+    let connection = connect(options).await?;
     let posts = recent(&connection, limit).await?;
     if options.json {
         let rows = posts.iter().map(|(key, view)| {
@@ -174,10 +173,9 @@ fn print_job(job: &JobRow, outcomes: &[OutcomeRow]) {
 
 pub(crate) async fn show(options: &Options, key: &str) -> Result<ExitCode, Failure> {
     let (parent, job) = parse_key(key)?;
-    let connection = connect(&options.data).await?;
-    let missing = || {
-        Failure::new(format!("there is no `{key}` in {}; `glassline ls` lists posts", options.data.display()))
-    };
+    let connection = connect(options).await?;
+    let missing =
+        || Failure::new(format!("there is no `{key}` in {}; `glassline ls` lists posts", options.place()));
     let view = connection.ports.store.parent(&parent).await?.ok_or_else(missing)?;
     let wanted: Vec<&JobRow> =
         view.jobs.iter().filter(|row| job.as_ref().is_none_or(|job| row.key == *job)).collect();
@@ -221,7 +219,7 @@ fn at_most(count: usize) -> String {
 }
 
 pub(crate) async fn lanes(options: &Options) -> Result<ExitCode, Failure> {
-    let connection = connect(&options.data).await?;
+    let connection = connect(options).await?;
     let ports = &connection.ports;
     let mut rows = table(&["lane", "in use", "capacity", "ready", "later", "held", "paused"]);
     let mut values = Vec::new();
@@ -272,21 +270,14 @@ pub(crate) async fn lanes(options: &Options) -> Result<ExitCode, Failure> {
 }
 
 pub(crate) async fn queues(options: &Options) -> Result<ExitCode, Failure> {
-    let connection = connect(&options.data).await?;
+    let connection = connect(options).await?;
     let mut rows = table(&["queue", "visible", "in flight", "delayed"]);
     let mut values = Vec::new();
-    for spec in QUEUES {
-        let depth = connection.depth(spec.name).await?;
+    for (name, url) in &connection.queues {
+        let depth = connection.depth(name, url).await?;
         let [visible, in_flight, delayed] = depth;
-        rows.add_row(vec![
-            spec.name.to_owned(),
-            visible.to_string(),
-            in_flight.to_string(),
-            delayed.to_string(),
-        ]);
-        values.push(
-            json!({ "queue": spec.name, "visible": visible, "in_flight": in_flight, "delayed": delayed }),
-        );
+        rows.add_row(vec![name.clone(), visible.to_string(), in_flight.to_string(), delayed.to_string()]);
+        values.push(json!({ "queue": name, "visible": visible, "in_flight": in_flight, "delayed": delayed }));
     }
     if options.json {
         output::json(&json!({ "queues": values }));

@@ -9,6 +9,7 @@ mod functions;
 mod local;
 mod look;
 mod output;
+mod stack;
 mod submit;
 
 use args::{Cli, Command};
@@ -39,6 +40,9 @@ fn report(failure: &Failure) -> ExitCode {
 
 async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let options = cli.options;
+    if let Some(misfit) = options.misfit(&cli.command) {
+        return Err(Failure::new(misfit));
+    }
     match cli.command {
         Command::Demo => demo::run(&options).await,
         Command::Local { lanes, tick_seconds } => local::run(&options, lanes.as_deref(), tick_seconds).await,

@@ -94,7 +94,7 @@ fn parse(file: &Path, text: &str) -> Result<Vec<Result<Submission, BadPost>>, Ba
 
 pub(crate) async fn run(options: &Options, file: &Path, wait: bool) -> Result<ExitCode, Failure> {
     let submissions = parse(file, &read(file)?)?;
-    let connection = connect(&options.data).await?;
+    let connection = connect(options).await?;
     let lanes = connection.ports.lanes().await?;
     let (mut lines, mut taken) = (Vec::new(), Vec::new());
     for submission in submissions {

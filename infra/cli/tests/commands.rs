@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -19,7 +20,12 @@ fn last_json(output: &Output) -> Value {
 #[test]
 fn the_demo_proves_that_each_shot_was_paid_for_once() {
     let folder = tempfile::tempdir().unwrap();
-    let output = glassline(&folder.path().join("data"), &["demo", "--json"]);
+    // A relative folder, as most people name it.
+    let output = Command::new(env!("CARGO_BIN_EXE_glassline"))
+        .args(["demo", "--json", "--data", "data"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
     let report = last_json(&output);
     assert!(output.status.success(), "{report}");
     let jobs = report["jobs"].as_array().unwrap();
@@ -41,6 +47,7 @@ fn the_demo_proves_that_each_shot_was_paid_for_once() {
     assert!(report["seconds"].as_f64().unwrap() > 1.0, "{report}");
     // What it left behind can be looked at without a running stack.
     let data = folder.path().join("data");
+    logs_tell_the_story_of_a_claim(&data);
     let posts = last_json(&glassline(&data, &["ls", "--json"]));
     assert_eq!(posts["posts"].as_array().unwrap().len(), 4, "{posts}");
     let key = jobs[0]["key"].as_str().unwrap();
@@ -52,6 +59,32 @@ fn the_demo_proves_that_each_shot_was_paid_for_once() {
     let queues = last_json(&glassline(&data, &["queues", "--json"]));
     let qa = queues["queues"].as_array().unwrap().iter().find(|queue| queue["queue"] == "qa.fifo").unwrap();
     assert_eq!(qa["visible"], jobs.len(), "{queues}");
+}
+
+/// Each claim has a trace that leads from dispatch through the worker to the finisher, and what was done is counted.
+fn logs_tell_the_story_of_a_claim(data: &Path) {
+    let mut functions: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
+    let mut counted: BTreeMap<String, f64> = BTreeMap::new();
+    for name in ["dispatch", "worker", "finisher"] {
+        let text = std::fs::read_to_string(data.join("logs").join(format!("{name}.log"))).unwrap();
+        let lines = text.lines().filter_map(|line| serde_json::from_str(line.split_once("] ")?.1).ok());
+        for line in lines.collect::<Vec<Value>>() {
+            for metric in line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().into_iter().flatten() {
+                let metric = metric["Name"].as_str().unwrap();
+                *counted.entry(metric.to_owned()).or_default() += line[metric].as_f64().unwrap();
+            }
+            if let (Some(job), Some(trace)) = (line["job"].as_str(), line["trace_id"].as_str()) {
+                for field in ["lane", "attempt", "token", "function"] {
+                    assert!(!line[field].is_null(), "{field}: {line}");
+                }
+                functions.entry((job.to_owned(), trace.to_owned())).or_default().insert(name.to_owned());
+            }
+        }
+    }
+    assert!(functions.values().any(|functions| functions.len() == 3), "{functions:?}");
+    for metric in ["RendersStarted", "RendersSucceeded", "SubmitsUnknown", "FullTicks", "TableWriteUnits"] {
+        assert!(counted.get(metric).is_some_and(|count| *count > 0.0), "{metric}: {counted:?}");
+    }
 }
 
 fn says(output: &Output, sentence: &str) {
