@@ -14,8 +14,8 @@ pub(crate) fn report(lane: &LaneName, ticked: &Ticked) {
         look,
         started,
         unsent,
-        leases_over,
-        held_looks = held,
+        leases_over = seen.map(|_| leases_over),
+        held_looks = seen.map(|_| held),
         voided,
         held_jobs = seen.map(|seen| seen.held),
         // None waiting is an age, too: an alarm must see that it is over.

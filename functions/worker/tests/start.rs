@@ -14,6 +14,12 @@ const GOOD: [(&str, &str); 6] = [
 ];
 
 fn start(change: (&str, Option<&str>)) -> (bool, String) {
+    let (started, error, _) = start_logged(change);
+    (started, error)
+}
+
+/// Whether it started, what it said on standard error, and its log.
+fn start_logged(change: (&str, Option<&str>)) -> (bool, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
     command.env_clear().env("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:9");
     for (name, value) in GOOD {
@@ -28,7 +34,23 @@ fn start(change: (&str, Option<&str>)) -> (bool, String) {
         }
     }
     let output = command.output().unwrap();
-    (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.success(), text(output.stderr), text(output.stdout))
+}
+
+/// The log says it too, and an alarm can see it.
+#[test]
+fn a_start_that_fails_is_logged_and_counted() {
+    let (_, _, log) = start_logged(("GLASSLINE_TABLE", None));
+    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [said, counted] = lines.as_slice() else { panic!("{log}") };
+    assert_eq!((&said["event"], &said["function"]), (&"start_failed".into(), &"worker".into()), "{said}");
+    assert!(said["why"].as_str().unwrap().starts_with("GLASSLINE_TABLE is not set"), "{said}");
+    assert_eq!(
+        (&counted["StartsFailed"], &counted["function"]),
+        (&1.0.into(), &"worker".into()),
+        "{counted}"
+    );
 }
 
 #[test]

@@ -234,28 +234,43 @@ pub struct Redelivery<'a> {
 }
 
 impl Redelivery<'_> {
-    async fn change(&self, url: &str, messages: &[GivenBack]) {
-        let entries = messages.iter().enumerate().map(|(index, message)| {
-            let seconds = self.settings.given_back_ms(message.receives).div_ceil(1000);
+    fn seconds(&self, message: &GivenBack) -> i32 {
+        let seconds = self.settings.given_back_ms(message.receives).div_ceil(1000);
+        i32::try_from(seconds.min(MAX_VISIBILITY_SECONDS)).unwrap_or(0)
+    }
+
+    async fn change_one(&self, url: &str, message: &GivenBack) -> Option<String> {
+        let request = self.queues.client.change_message_visibility().queue_url(url);
+        let request = request.receipt_handle(&message.receipt).visibility_timeout(self.seconds(message));
+        let error = request.send().await.err()?;
+        Some(error.code().unwrap_or("no answer").to_owned())
+    }
+
+    async fn change_several(&self, url: &str, messages: &[GivenBack]) -> Option<String> {
+        let entries = messages.iter().enumerate().filter_map(|(index, message)| {
             ChangeMessageVisibilityBatchRequestEntry::builder()
                 .id(index.to_string())
                 .receipt_handle(&message.receipt)
-                .visibility_timeout(i32::try_from(seconds.min(MAX_VISIBILITY_SECONDS)).unwrap_or(0))
+                .visibility_timeout(self.seconds(message))
                 .build()
+                .ok()
         });
-        let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else { return };
         let request = self.queues.client.change_message_visibility_batch().queue_url(url);
-        let (code, failed) = match request.set_entries(Some(entries)).send().await {
-            Ok(output) => {
-                self.queues.meter.add("visibility", 0.0);
-                let failed = output.failed();
-                (failed.first().map(|entry| entry.code().to_owned()), failed.len())
-            }
-            Err(error) => (Some(error.code().unwrap_or("no answer").to_owned()), messages.len()),
+        match request.set_entries(Some(entries.collect())).send().await {
+            Ok(output) => output.failed().first().map(|entry| entry.code().to_owned()),
+            Err(error) => Some(error.code().unwrap_or("no answer").to_owned()),
+        }
+    }
+
+    async fn change(&self, url: &str, messages: &[GivenBack]) {
+        let refused = match messages {
+            [message] => self.change_one(url, message).await,
+            several => self.change_several(url, several).await,
         };
-        if failed > 0 {
+        self.queues.meter.add("visibility", 0.0);
+        if let Some(code) = refused {
             let why = "they come again when their visibility ends";
-            tracing::warn!(event = "give_back_failed", code, failed, why);
+            tracing::warn!(event = "give_back_failed", code, messages = messages.len(), why);
         }
     }
 }

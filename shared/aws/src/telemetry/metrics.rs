@@ -111,3 +111,16 @@ impl<S: Subscriber> Layer<S> for Metrics {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_that_cloudwatch_refuses_is_not_used() {
+        assert_eq!(Metrics::new("f", Some("Glassline/my-stack")).namespace, "Glassline/my-stack");
+        for bad in ["", " ", "AWS/Lambda", ":a", "a\"b", "gl\u{e4}s", &"x".repeat(256)] {
+            assert_eq!(Metrics::new("f", Some(bad)).namespace, DEFAULT_NAMESPACE, "{bad}");
+        }
+    }
+}

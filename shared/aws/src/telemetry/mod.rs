@@ -15,7 +15,7 @@ use glassline_protocol::ports::Local as _;
 use sha2::{Digest, Sha256};
 use std::io::Write as _;
 use std::sync::OnceLock;
-use tracing::Level;
+use tracing::{Level, Metadata};
 use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
@@ -39,11 +39,14 @@ where
     W: for<'w> tracing_subscriber::fmt::MakeWriter<'w> + Send + Sync + 'static,
 {
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let quiet = filter_fn(|about| {
-        let ours = about.target().starts_with("glassline");
-        ours || (about.is_event() && *about.level() <= Level::INFO)
-    });
-    lines::Lines(writer).with_filter(filter.and(quiet))
+    let quiet = filter_fn(|about| is_ours(about) || (about.is_event() && *about.level() <= Level::INFO));
+    // Our spans say which job a line is about: no filter takes that away.
+    let spans = filter_fn(|about| about.is_span() && is_ours(about));
+    lines::Lines(writer).with_filter(filter.and(quiet).or(spans))
+}
+
+fn is_ours(about: &Metadata<'_>) -> bool {
+    about.target().starts_with("glassline")
 }
 
 /// Starts logging and counting for a function. A second call changes nothing.
@@ -53,7 +56,9 @@ pub fn init(function: &'static str) {
     let namespace = env.optional(METRICS_NAMESPACE);
     let metrics = METRICS.get_or_init(|| Metrics::new(function, namespace.as_deref())).clone();
     let logs = logs(std::io::stdout, &filter);
-    if Registry::default().with(logs).with(metrics).try_init().is_err() {
+    // Without its own filter it would have every library make its most detailed events, only to leave them unread.
+    let counted = filter_fn(|about| about.is_event() && is_ours(about) && *about.level() <= Level::INFO);
+    if Registry::default().with(logs).with(metrics.with_filter(counted)).try_init().is_err() {
         return;
     }
     if let Some(name) = namespace.filter(|name| !is_namespace(name)) {

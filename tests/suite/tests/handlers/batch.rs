@@ -299,31 +299,36 @@ async fn the_worker_submits_the_good_ones_of_a_batch() {
 /// What is given back comes again after a short time, not after its queue's visibility; poison has no haste.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_given_back_comes_again_soon() {
-    let world = world("keyed", 1).await;
-    let wake = Message::Wake(Wake { lane: lane_name("keyed"), freed: None }).to_body();
-    for body in [wake.as_str(), "[]"] {
-        world.engine.send("wake", glassline_sqs::Outgoing::new(body)).await.unwrap();
+    // One alone, and several in one request.
+    for wakes in [1, 2] {
+        let world = world("keyed", 1).await;
+        let wake = Message::Wake(Wake { lane: lane_name("keyed"), freed: None }).to_body();
+        for body in std::iter::repeat_n(wake.as_str(), wakes).chain(["[]"]) {
+            world.engine.send("wake", glassline_sqs::Outgoing::new(body)).await.unwrap();
+        }
+        // 3 s after the first receive, 18 s after the second; the queue's own visibility is 30 s.
+        for wait_ms in [3_000, 18_000] {
+            give_back(&world, Settings { retry_base_ms: 3_000, ..Settings::default() }).await;
+            world.clock.manual.advance(wait_ms - 1);
+            assert_eq!(world.engine.depth("wake").await.unwrap().visible, 0, "{wait_ms}: too early");
+            world.clock.manual.advance(1);
+            let visible = world.engine.depth("wake").await.unwrap().visible;
+            assert_eq!(visible, wakes as u64, "after {wait_ms} ms: the wakes, and not the poison");
+        }
     }
-    let settings = Settings { retry_base_ms: 3_000, ..Settings::default() };
+}
+
+/// Receives what is visible of the wakes and gives it back.
+async fn give_back(world: &World, settings: Settings) {
+    let received = world.engine.receive("wake", 10, 0, None).await.unwrap();
+    let records = received.iter().map(|message| {
+        let with_receipt = with(record(&message.id, &message.body), "receiptHandle", json!(message.receipt));
+        let arn = json!(glassline_sqs::queue_arn("wake"));
+        with(with(with_receipt, "attributes", json!(message.attributes)), "eventSourceARN", arn)
+    });
+    let batch = records_of(&event(records.collect()));
     let back = Redelivery { queues: &world.ports.queues, settings: &settings };
-    // 3 s after the first receive, 18 s after the second; the queue's own visibility is 30 s.
-    for (receives, wait_ms) in [(1, 3_000), (2, 18_000)] {
-        let received = world.engine.receive("wake", 10, 0, None).await.unwrap();
-        let records_json = received.iter().map(|message| {
-            let attributes = json!(message.attributes);
-            let with_receipt =
-                with(record(&message.id, &message.body), "receiptHandle", json!(message.receipt));
-            let arn = json!(glassline_sqs::queue_arn("wake"));
-            with(with(with_receipt, "attributes", attributes), "eventSourceARN", arn)
-        });
-        let batch = records_of(&event(records_json.collect()));
-        let failing = |_| async { Err::<Note, _>(Fault::retry("not now")) };
-        let response = handle_batch("dispatch", batch, &back, failing).await.unwrap();
-        assert_eq!(named(&response).len(), received.len());
-        world.clock.manual.advance(wait_ms - 1);
-        assert!(world.engine.receive("wake", 10, 0, None).await.unwrap().is_empty(), "{receives}: too early");
-        world.clock.manual.advance(1);
-        let visible = world.engine.depth("wake").await.unwrap().visible;
-        assert_eq!(visible, 1, "after {receives} receives: the wake, and not the poison");
-    }
+    let failing = |_| async { Err::<Note, _>(Fault::retry("not now")) };
+    let response = handle_batch("dispatch", batch, &back, failing).await.unwrap();
+    assert_eq!(named(&response).len(), received.len());
 }

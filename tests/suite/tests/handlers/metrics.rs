@@ -14,7 +14,7 @@ use glassline_tests::{Lane, MINUTE_MS, Plan, World, WorldOptions, post};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -32,6 +32,13 @@ impl Write for Kept {
     }
 }
 
+/// While there is only one subscriber in the process, an event that another test's thread comes upon first is taken to
+/// interest nobody, here neither. So there are always two.
+fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| tracing::subscriber::set_global_default(Registry::default()).unwrap());
+}
+
 /// What is logged and counted on this thread while it lives.
 struct Watched {
     metrics: Metrics,
@@ -43,6 +50,7 @@ impl Watched {
     fn new() -> Self {
         let (metrics, lines) = (Metrics::new("test", Some("Glassline/app")), Kept::default());
         let kept = lines.clone();
+        listen();
         // As much as can be had: also then no line says what it must not.
         let lines_layer = logs(move || kept.clone(), "trace");
         let subscriber = Registry::default().with(lines_layer).with(metrics.clone());
@@ -300,6 +308,25 @@ async fn what_a_record_causes_belongs_to_its_trace_and_every_line_names_its_job(
         let text = format!("{lines:?}");
         assert!(!text.contains(handoff.token.as_str()) && !text.contains(&handoff.prompt), "{text}");
     }
+}
+
+/// Whatever the filter leaves of the lines, they name their job.
+#[tokio::test]
+async fn no_filter_takes_the_job_from_a_line() {
+    let world = world("keyed", 1).await;
+    let handoff = claimed(&world, "p1").await;
+    world.provider_faults(vec![FaultRule::next(FaultKind::DropAnswer, 1)]);
+    let kept = Kept::default();
+    let writer = kept.clone();
+    listen();
+    let subscriber = Registry::default().with(logs(move || writer.clone(), "glassline_providers=warn"));
+    let guard = tracing::subscriber::set_default(subscriber);
+    worker(&world, vec![record("m1", &message(&handoff).to_body(), None)]).await;
+    drop(guard);
+    let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+    let line: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(line["event"], "provider_submit_unknown", "{line}");
+    assert_eq!(line["job"], handoff.job().to_string().as_str(), "{line}");
 }
 
 /// Several messages in one request carry it as well.
