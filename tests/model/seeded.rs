@@ -53,12 +53,6 @@ const SEEDED: &[(&str, &str, &str, &str)] = &[
     let only_if = NotStarted { ours: Ours { attempt: row.attempt, token }, run };",
     ),
     (
-        "an orphan is left running",
-        "functions/worker/src/handoff.rs",
-        "            give_up_task(ports, settings.write_repeats, subject, task, \"its attempt had moved on\").await?;",
-        "            if !SEEDED { give_up_task(ports, settings.write_repeats, subject, task, \"its attempt had moved on\").await?; }",
-    ),
-    (
         "a callback is believed",
         "functions/worker/src/check.rs",
         "        (CheckCause::Callback, Some(task)) => poll(ports, settings, &check, &row, &task).await,",
@@ -85,12 +79,6 @@ const SEEDED: &[(&str, &str, &str, &str)] = &[
     resume_now(ports, settings, check, row).await",
     ),
     (
-        "a resume acts before the lease ends",
-        "functions/worker/src/check.rs",
-        "    if row.status == Status::Rendering && row.task.is_none() && !row.lease_over(now_ms) {",
-        "    if !SEEDED && row.status == Status::Rendering && row.task.is_none() && !row.lease_over(now_ms) {",
-    ),
-    (
         "a resume overlooks an outcome that came meanwhile",
         "functions/worker/src/check.rs",
         "    if let Some(note) = settled_already(ports, settings, &check, &view).await? {
@@ -101,6 +89,12 @@ const SEEDED: &[(&str, &str, &str, &str)] = &[
         return Ok(note);
     }
     let won = row;",
+    ),
+    (
+        "a resume goes on after it lost the lease",
+        "functions/worker/src/check.rs",
+        "    if row.run != won.run {",
+        "    if row.run != won.run && !(SEEDED && row.task.is_some()) {",
     ),
     (
         "a cancel is believed unseen",
@@ -161,7 +155,7 @@ const SEEDED: &[(&str, &str, &str, &str)] = &[
             record(ports, settings, &row, outcome).await",
     ),
     (
-        "an output that can't be used is not refused for good",
+        "a barred output is rendered again",
         "functions/finisher/src/lib.rs",
         "        Saved::Barred { reason } => Ok(Some(Ending::Barred(reason))),",
         "        Saved::Barred { reason } if SEEDED => {
@@ -200,11 +194,5 @@ const SEEDED: &[(&str, &str, &str, &str)] = &[
         "shared/protocol/src/steps/parent.rs",
         "    ours.then(|| Part::Story(story.key.clone(), transition))",
         "    (ours && !SEEDED).then(|| Part::Story(story.key.clone(), transition))",
-    ),
-    (
-        "an opening that was lost is made again",
-        "functions/dispatch/src/open.rs",
-        "        if done || is_ours(ports, &key, owner).await? {",
-        "        if done || (!SEEDED && is_ours(ports, &key, owner).await?) {",
     ),
 ];

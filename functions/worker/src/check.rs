@@ -121,10 +121,14 @@ async fn resume_now<P: Ports>(
     }
     let won = row;
     let row = view.job;
+    if row.run != won.run {
+        // Somebody won the next lease, or recorded the task and started a chain of polls under a lease of its own: to go
+        // on would be a second chain under a lease that isn't ours.
+        return Ok(Note::NotLeader);
+    }
     match row.task.clone() {
         Some(task) => poll(ports, settings, &check, &row, &task).await,
-        None if row.run == won.run => resolve(ports, settings, check, row).await,
-        None => Ok(Note::NotLeader),
+        None => resolve(ports, settings, check, row).await,
     }
 }
 

@@ -184,6 +184,23 @@ pub(crate) fn on_accept(world: &mut World, job: u8, attempt: u8) {
     }
 }
 
+impl World {
+    /// Something happened that may double messages.
+    pub(crate) fn echo(&mut self) {
+        for at in 0..self.jobs.len() {
+            self.echo_of(self.jobs[at].key);
+        }
+    }
+
+    pub(crate) fn echo_of(&mut self, job: u8) {
+        match self.echoes.iter_mut().find(|(of, _)| *of == job) {
+            Some((_, echoes)) => *echoes += 1,
+            None => self.echoes.push((job, 1)),
+        }
+        self.echoes.sort_unstable();
+    }
+}
+
 /// What must hold in every state.
 pub(crate) fn state(world: &mut World, config: &Config) {
     let mut broken = Vec::new();
@@ -229,7 +246,11 @@ fn job_state(world: &World, config: &Config, job: &Job, broken: &mut Vec<Broken>
         broken.push(Broken::Ledger);
     }
     if config.only_lost {
-        let lost = job.failures > 0 || job.attempt > 1 || matches!(job.status, Status::Held | Status::Failed);
+        // One that is repeated to the end without an answer costs an attempt's number, never a failure.
+        let repeats = u32::from(config.budget.lost) <= config.settings.write_repeats;
+        let lost = job.failures > 0
+            || (repeats && job.attempt > 1)
+            || matches!(job.status, Status::Held | Status::Failed);
         if lost {
             broken.push(Broken::Lost);
         }
@@ -246,9 +267,13 @@ fn job_state(world: &World, config: &Config, job: &Job, broken: &mut Vec<Broken>
         | Body::Ended { .. } => false,
     };
     let links = world.queue.iter().filter(|msg| chain(&msg.body)).count();
-    let troubles = config.budget.total().saturating_sub(world.left.total());
-    if job.status == Status::Rendering && links > 1 + troubles as usize {
+    let echoes = world.echoes.iter().find(|(of, _)| *of == job.key).map_or(0, |(_, echoes)| *echoes);
+    if job.status == Status::Rendering && links > 1 + usize::from(echoes) {
         broken.push(Broken::Echo);
+    }
+    let under_way = matches!(job.status, Status::Rendering | Status::Held);
+    if under_way && world.task(job.task).is_some_and(|task| (task.job, task.attempt) != key) {
+        broken.push(Broken::Ledger);
     }
 }
 
@@ -260,7 +285,16 @@ fn episodes(world: &World, broken: &mut Vec<Broken>) {
         (first..first + 4).all(|frame| world.job(frame).is_some())
     });
     let frames = world.jobs.iter().filter(|job| job.key >= FIRST_FRAME).count();
-    if !dense || !whole || frames != world.heads.len() * 4 || open != usize::from(world.series.open) {
+    let says = world.heads.iter().all(|head| {
+        let first = FIRST_FRAME + (head.number - 1) * 4;
+        let mut frames = (first..first + 4).filter_map(|frame| world.job(frame)).map(|frame| frame.status);
+        match head.status {
+            EpisodeStatus::Open => true,
+            EpisodeStatus::Complete => frames.all(|status| status == Status::Succeeded),
+            EpisodeStatus::Failed => frames.any(|s| matches!(s, Status::Failed | Status::Cancelled)),
+        }
+    });
+    if !dense || !whole || !says || frames != world.heads.len() * 4 || open != usize::from(world.series.open) {
         broken.push(Broken::Dense);
     }
     for story in &world.stories {

@@ -79,16 +79,17 @@ pub struct Config {
 }
 
 /// Short times with the order of the deployed ones: submit timeout + margin < submit lease; poll < renew below; poll +
-/// renew below < render lease; reservation < claim lease.
+/// renew below < render lease; reservation < claim
+/// lease; submit lease + settle time < claim lease.
 fn settings() -> Settings {
     Settings {
-        claim_lease_ms: 4,
+        claim_lease_ms: 6,
         submit_lease_ms: 3,
         render_lease_ms: 6,
         renew_below_ms: 3,
         submit_margin_ms: 1,
         reservation_ms: 2,
-        held_check_ms: 6,
+        held_check_ms: 9,
         held_checks_per_tick: 5,
         max_failures: 2,
         retry_base_ms: 1,
@@ -144,6 +145,50 @@ impl Config {
             self.budget.set(name, value.parse().unwrap()).unwrap();
         }
         self
+    }
+
+    /// A configuration from text: parts and troubles as `tier=lookup jobs=2 crash=1`.
+    ///
+    /// # Errors
+    /// What isn't one.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut config = Self::new("custom", Tier::Lookup);
+        for part in text.split_whitespace() {
+            let (name, value) = part.split_once('=').ok_or_else(|| format!("`{part}` isn't name=value"))?;
+            if name == "tier" {
+                config.tier = match value {
+                    "key" => Tier::Key,
+                    "lookup" => Tier::Lookup,
+                    "callback" => Tier::Callback,
+                    "none" => Tier::None,
+                    other => return Err(format!("there is no tier `{other}`")),
+                };
+                continue;
+            }
+            let number: u8 = value.parse().map_err(|_| format!("`{part}` isn't a small number"))?;
+            match name {
+                "jobs" => config.jobs = number,
+                "capacity" => config.capacity = number,
+                "procs" => config.procs = number,
+                "polled" => config.polled = number > 0,
+                "rate" => config.rate = Some(number),
+                "spend" => config.spend = Some(number),
+                "stories" => config.stories = number,
+                "open_limit" => config.open_limit = number,
+                "episodes" => config.episodes = number,
+                "frames" => config.frames = number,
+                "receives" => config.receives = number,
+                "only_lost" => config.only_lost = number > 0,
+                "deadline" => config.times.deadline = u64::from(number),
+                "repeats" => config.settings.write_repeats = u32::from(number),
+                "failures" => config.settings.max_failures = u32::from(number),
+                name => config.budget.set(name, number)?,
+            }
+        }
+        if config.stories > 0 {
+            (config.jobs, config.capacity) = (0, 0);
+        }
+        Ok(config)
     }
 
     /// The same with another part changed.

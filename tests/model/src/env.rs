@@ -8,7 +8,7 @@ use crate::mutants::{change_episode_rule, change_job_rule, change_series_rule, c
 use crate::ports::Op;
 use crate::provider;
 use crate::queues;
-use crate::state::{Body, Msg, Place, Reply, World};
+use crate::state::{Body, Cause, Job, Msg, Place, Reply, T, World};
 use glassline_protocol::ids::{JobKey, Ms};
 use glassline_protocol::ports::{NewRow, NotStarted, Part};
 use glassline_protocol::row::{EpisodeStatus, Field, OutcomeRow, Row, SlotKey, StoryKey};
@@ -22,6 +22,21 @@ pub enum Answer {
     Plain,
     /// The nth other answer.
     Other(u8),
+}
+
+trait Lease {
+    /// The lease that it writes.
+    fn lease(&self) -> Option<T>;
+}
+impl Lease for JobTransition {
+    fn lease(&self) -> Option<T> {
+        match self {
+            Self::Start { lease_ms, .. } | Self::RecordTask { lease_ms, .. } | Self::Renew { lease_ms, .. } => {
+                Some(time(*lease_ms))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Applies a rule to a row: whether it happened, and the row then.
@@ -89,8 +104,16 @@ impl World {
         let mut rule = transition.rule();
         change_job_rule(config, transition, &mut rule);
         let (applied, row) = change(&rule, &job_row(&before));
+        let known = matches!(transition, JobTransition::RecordTask { task, .. } if before.task == codec::task_of(Some(task)));
+        if known && before.lease == transition.lease() {
+            // Two recorded the same task under leases that end in the same millisecond.
+            self.echo_of(before.key);
+        }
         if applied {
             self.jobs[index] = job_from(&row);
+            if transition.lease().is_some() {
+                self.new_lease(&before);
+            }
             on_job_write(self, config, &before, transition);
             if let JobTransition::Requeue { .. } = transition {
                 on_requeue(self, &before);
@@ -99,6 +122,26 @@ impl World {
             return Reply::Job(false, None);
         }
         Reply::Job(applied, Some(self.jobs[index]))
+    }
+
+    /// A lease was written: chains of polls under older ones are over. But a lease that ends in the very millisecond of an
+    /// older one can't be told from it, and there may be two chains under it until the next renewal.
+    fn new_lease(&mut self, before: &Job) {
+        let Some(now) = self.job(before.key).copied() else { return };
+        self.echoes.retain(|(job, _)| *job != now.key);
+        let same = |msg: &Msg| match msg.body {
+            Body::Check { about, cause: Cause::Chain(lease), .. } => about.job == now.key && Some(lease) == now.lease,
+            Body::Check { .. }
+            | Body::Handoff { .. }
+            | Body::Finish { .. }
+            | Body::Rollback { .. }
+            | Body::Wake { .. }
+            | Body::Ended { .. } => false,
+        };
+        let links = self.queue.iter().filter(|msg| same(msg)).count();
+        for _ in 0..links + usize::from(before.lease == now.lease) {
+            self.echo_of(now.key);
+        }
     }
 
     fn change_slot(&mut self, config: &Config, key: &SlotKey, transition: &SlotTransition) -> Reply {
@@ -204,8 +247,13 @@ impl World {
         let before = self.clone();
         for part in parts {
             if !self.part(config, part) {
-                if !config.is("a transaction in pieces") {
-                    *self = before;
+                if config.is("a transaction in pieces") {
+                    return Reply::Refused;
+                }
+                let next = self.series.next;
+                *self = before;
+                if config.is("the counter is an ADD") {
+                    self.series.next = next;
                 }
                 return Reply::Refused;
             }

@@ -54,10 +54,10 @@ mod mutated {
 
 pub use budget::Budget;
 pub use config::{Config, Tier};
-pub use configs::{standard, wide};
+pub use configs::{standard, walks, wide};
 pub use env::Answer;
 pub use model::{Action, FrameEnd, How};
 pub use mutants::{MUTANTS, Mutant};
 pub use run::{Bounds, Report, check, simulate};
 pub use seen::Goal;
-pub use story::{replay, tell};
+pub use story::{replay, tell, written};

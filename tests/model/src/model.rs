@@ -37,7 +37,7 @@ pub enum Action {
     DeliverCopy(u8),
     /// An invocation's call (by number) is made; a random number, if it draws one afterwards.
     Call(u8, u8, How, u8),
-    /// An invocation dies before its first call.
+    /// A message is delivered, and its receiver dies before its first call.
     CrashBefore(u8),
     /// A request arrives that its caller gave up.
     Land(u8),
@@ -145,6 +145,7 @@ impl Checked {
             qa: Vec::new(),
             left: config.budget,
             excused: Vec::new(),
+            echoes: Vec::new(),
             claims: 0,
             bad: 0,
             tokens: 0,
@@ -246,10 +247,6 @@ impl Checked {
             for how in hows(world, kind) {
                 out.extend((0..draws).map(|random| Action::Call(place, call, how, random)));
             }
-        }
-        let fresh = !inv.log.iter().any(|entry| matches!(entry, Entry::Done(..)));
-        if world.left.crash > 0 && fresh {
-            out.push(Action::CrashBefore(place));
         }
     }
 
@@ -436,6 +433,9 @@ impl Checked {
     }
 
     fn spend(&self, world: &mut World, kind: Option<Kind>, how: How) {
+        if how == How::CrashAfter || (how == How::LostReply && kind == Some(Kind::Send)) {
+            world.echo();
+        }
         let left = &mut world.left;
         let budget = match (how, kind) {
             (How::CrashAfter, _) => &mut left.crash,
@@ -466,6 +466,7 @@ impl Checked {
         let msg = if copy { world.queue[at] } else { world.queue.remove(at) };
         if copy {
             world.left.dup = world.left.dup.saturating_sub(1);
+            world.echo();
         }
         self.begin(world, reader(&msg), Some(msg));
     }
@@ -486,9 +487,8 @@ impl Checked {
             Action::Call(at, call, how, random) => self.call(world, usize::from(at), call, how, random),
             Action::CrashBefore(at) => {
                 world.left.crash = world.left.crash.saturating_sub(1);
-                if let Some(msg) = world.running.remove(usize::from(at)).msg {
-                    give_back(world, &self.config, msg);
-                }
+                let msg = world.queue.remove(usize::from(at));
+                give_back(world, &self.config, msg);
             }
             Action::Land(at) => self.land(world, usize::from(at)),
             Action::Tick => {
@@ -570,6 +570,9 @@ impl Model for Checked {
                     out.push(Action::Deliver(crate::codec::small(at)));
                     if world.left.dup > 0 {
                         out.push(Action::DeliverCopy(crate::codec::small(at)));
+                    }
+                    if world.left.crash > 0 {
+                        out.push(Action::CrashBefore(crate::codec::small(at)));
                     }
                 }
                 before = Some(msg);

@@ -287,6 +287,8 @@ fn forget(world: &mut World) {
     for head in &mut world.heads {
         head.reason = false;
     }
+    let under_way = |key: u8| world.jobs.iter().any(|job| job.key == key && job.status == Status::Rendering);
+    world.echoes.retain(|(job, _)| under_way(*job));
 }
 
 impl World {

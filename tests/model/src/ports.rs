@@ -255,6 +255,9 @@ impl Store for Ports<'_> {
         }
     }
     async fn slots(&self, _lane: &LaneName) -> Read<Vec<SlotRow>> {
+        if self.config.capacity == 0 {
+            return Ok(Vec::new());
+        }
         match self.call(|| Op::Slots).await {
             Reply::Slots(slots) => Ok(slots.iter().map(slot_row).collect()),
             _ => unread(),
@@ -267,6 +270,9 @@ impl Store for Ports<'_> {
         candidates(self.call(|| Op::Due(now_ms)).await)
     }
     async fn held(&self, _lane: &LaneName, now_ms: Ms, _limit: usize) -> Read<Vec<Candidate>> {
+        if self.config.capacity == 0 {
+            return Ok(Vec::new());
+        }
         candidates(self.call(|| Op::Held(now_ms)).await)
     }
     async fn transact(&self, parts: &[Part]) -> Transacted {

@@ -300,6 +300,8 @@ pub(crate) struct World {
     pub(crate) left: Budget,
     /// Attempts up to this one of this job were given up by a person.
     pub(crate) excused: Vec<(u8, u8)>,
+    /// Troubles since a job's lease was last written that may have doubled a message about it.
+    pub(crate) echoes: Vec<(u8, u8)>,
     /// Claims so far, where the lane has a budget.
     pub(crate) claims: u8,
     /// Invariants that were broken, as bits.
