@@ -18,7 +18,7 @@ const STANDARD: &[(&str, &str, &[Goal])] = &[
     ("lookup", "tier=lookup crash=1 lost=1 submit=1 early=1", &[SecondAttempt, LostSurvived, CrashSurvived, Resumed]),
     ("callback", "tier=callback crash=1 lost=1 submit=1", &[Succeeded, Held, LostSurvived]),
     ("none", "tier=none crash=1 lost=1 submit=1", &[Succeeded, Held, LostSurvived]),
-    ("slow worker", "tier=key early=2 tick=1 reject=1 dup=1", &[Succeeded, SecondAttempt, Resumed]),
+    ("slow worker", "tier=key early=2 tick=1 reject=1", &[Succeeded, SecondAttempt, Resumed]),
     ("slow worker, lookup", "tier=lookup early=2 tick=1 submit=1 lag=1", &[Succeeded, SecondAttempt, Resumed]),
     ("late writes", "tier=lookup late=2 early=1", &[Succeeded]),
     ("one lost answer", "lost=1 only_lost=1", &[Succeeded, LostSurvived]),
@@ -46,6 +46,7 @@ const STANDARD: &[(&str, &str, &[Goal])] = &[
 
 /// What takes longer: the same worlds with more troubles.
 const WIDE: &[(&str, &str, &[Goal])] = &[
+    ("wide slow worker", "tier=key early=2 tick=1 reject=1 dup=1", &[Succeeded, SecondAttempt, Resumed]),
     ("wide key", "tier=key crash=1 lost=1 submit=1 early=1 dup=1 tick=1 reject=1", &[Succeeded, Resumed]),
     ("wide lookup", "tier=lookup crash=1 lost=1 submit=1 early=1 dup=1 tick=1 lag=1", &[SecondAttempt, Orphan]),
     ("wide callback", "tier=callback crash=1 lost=1 submit=1 early=1 dup=1 tick=1", &[Held, Succeeded]),

@@ -72,4 +72,6 @@ fn a_resume_that_lost_the_lease_starts_no_chain_of_polls() {
     assert!(broken.iter().any(|property| property.starts_with("I9")), "{broken:?}");
 }
 
-const REPLAYED: &str = "";
+const REPLAYED: &str = "tick call:0:1:ok:0 call:0:2:ok:0 call:0:3:ok:0 call:0:4:ok:0 call:0:5:ok:0 call:0:6:ok:0 \
+    call:0:7:ok:0 deliver:0 call:0:0:ok:0 tick clock call:0:1:ok:0 call:0:2:ok:0 call:0:3:ok:0 call:0:1:ok:0 deliver:0 \
+    call:1:1:ok:0 deliver:0 call:0:1:ok:0 call:1:2:ok:0 call:1:3:ok:0 call:0:2:ok:0";
