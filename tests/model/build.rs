@@ -15,7 +15,11 @@ struct Copied {
 }
 
 const COPIES: [Copied; 6] = [
-    Copied { folder: "functions/dispatch/src", module: "dispatch", files: &["claim", "handoff", "open", "tick"] },
+    Copied {
+        folder: "functions/dispatch/src",
+        module: "dispatch",
+        files: &["claim", "handoff", "open", "tick"],
+    },
     Copied { folder: "functions/worker/src", module: "worker", files: &["check", "handoff", "resolve"] },
     Copied { folder: "functions/finisher/src", module: "finisher", files: &[] },
     Copied { folder: "functions/rollback/src", module: "rollback", files: &[] },
@@ -40,7 +44,10 @@ fn seed(path: &str, mut text: String) -> String {
     for (name, file, from, to) in SEEDED {
         if *file == path {
             let found = text.matches(from).count();
-            assert_eq!(found, 1, "the seeded fault `{name}` needs its pattern once in {path}, and it is there {found} times");
+            assert_eq!(
+                found, 1,
+                "the seeded fault `{name}` needs its pattern once in {path}, and it is there {found} times"
+            );
             text = text.replace(from, &to.replace("SEEDED", &format!("crate::mutants::on({name:?})")));
         }
     }
@@ -51,7 +58,9 @@ fn seed(path: &str, mut text: String) -> String {
 fn renamed(copy: &Copied, text: &str) -> String {
     let own = format!("crate::mutated::{}::", copy.module);
     let text = if copy.folder.starts_with("functions") {
-        text.replace("crate::mutants::", "\u{1}").replace("crate::", &own).replace('\u{1}', "crate::mutants::")
+        text.replace("crate::mutants::", "\u{1}")
+            .replace("crate::", &own)
+            .replace('\u{1}', "crate::mutants::")
     } else {
         let text = text.replace("crate::mutants::", "\u{1}").replace("crate::", "glassline_protocol::");
         text.replace('\u{1}', "crate::mutants::")

@@ -15,8 +15,9 @@ const SEEDED: &[(&str, &str, &str, &str)] = &[
     (
         "a reservation is given out unvoided",
         "functions/dispatch/src/tick.rs",
-        "                if void(ports, settings, &slot, job).await? {",
-        "                if SEEDED || void(ports, settings, &slot, job).await? {",
+        "            SlotState::Stale => match void(ports, settings, &slot, job).await {",
+        "            SlotState::Stale if SEEDED => push(&mut free, lane, slot),
+            SlotState::Stale => match void(ports, settings, &slot, job).await {",
     ),
     (
         "a lease that is over tells nobody",

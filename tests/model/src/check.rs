@@ -76,9 +76,7 @@ fn allowed(before: &Job, transition: &JobTransition) -> bool {
             owned(before, ours, &[Claimed])
         }
         JobTransition::Start { ours, .. } => owned(before, ours, &[Claimed]) && !before.cancel,
-        JobTransition::RecordTask { ours, .. } => {
-            owned(before, ours, &[Rendering, Held]) && before.task == 0
-        }
+        JobTransition::RecordTask { ours, .. } => owned(before, ours, &[Rendering, Held]) && before.task == 0,
         JobTransition::Renew { ours, seen_lease_ms, .. } => {
             owned(before, ours, &[Rendering, Held])
                 && before.lease.map(crate::codec::ms) == Some(*seen_lease_ms)
@@ -215,9 +213,10 @@ pub(crate) fn state(world: &mut World, config: &Config) {
         job_state(world, config, job, &mut broken);
     }
     for &(job, task) in &world.orphans {
-        let own = world.task(task).and_then(|task| world.outcome(job, task.attempt)).is_some_and(|outcome| {
-            outcome.verdict == Verdict::Stored && outcome.task == task
-        });
+        let own = world
+            .task(task)
+            .and_then(|task| world.outcome(job, task.attempt))
+            .is_some_and(|outcome| outcome.verdict == Verdict::Stored && outcome.task == task);
         if own {
             broken.push(Broken::Ledger);
         }
@@ -233,8 +232,7 @@ pub(crate) fn state(world: &mut World, config: &Config) {
 fn job_state(world: &World, config: &Config, job: &Job, broken: &mut Vec<Broken>) {
     let key = (job.key, job.attempt);
     if job.status == Status::Succeeded && config.stories == 0 {
-        let stored =
-            world.outcome(job.key, job.attempt).is_some_and(|row| row.verdict == Verdict::Stored);
+        let stored = world.outcome(job.key, job.attempt).is_some_and(|row| row.verdict == Verdict::Stored);
         if !stored || !world.qa.contains(&key) || !world.stored.contains(&key) {
             broken.push(Broken::Publish);
         }
@@ -294,7 +292,8 @@ fn episodes(world: &World, broken: &mut Vec<Broken>) {
             EpisodeStatus::Failed => frames.any(|s| matches!(s, Status::Failed | Status::Cancelled)),
         }
     });
-    if !dense || !whole || !says || frames != world.heads.len() * 4 || open != usize::from(world.series.open) {
+    if !dense || !whole || !says || frames != world.heads.len() * 4 || open != usize::from(world.series.open)
+    {
         broken.push(Broken::Dense);
     }
     for story in &world.stories {

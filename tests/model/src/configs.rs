@@ -15,11 +15,19 @@ fn config(name: &'static str, text: &str, goals: &'static [Goal]) -> Config {
 /// What `cargo test` checks: name, parts and troubles, and what must be reached.
 const STANDARD: &[(&str, &str, &[Goal])] = &[
     ("key", "tier=key crash=1 lost=1 submit=1 early=1", &[Succeeded, LostSurvived, CrashSurvived, Resumed]),
-    ("lookup", "tier=lookup crash=1 lost=1 submit=1 early=1", &[SecondAttempt, LostSurvived, CrashSurvived, Resumed]),
+    (
+        "lookup",
+        "tier=lookup crash=1 lost=1 submit=1 early=1",
+        &[SecondAttempt, LostSurvived, CrashSurvived, Resumed],
+    ),
     ("callback", "tier=callback crash=1 lost=1 submit=1", &[Succeeded, Held, LostSurvived]),
     ("none", "tier=none crash=1 lost=1 submit=1", &[Succeeded, Held, LostSurvived]),
     ("slow worker", "tier=key early=2 tick=1 reject=1", &[Succeeded, SecondAttempt, Resumed]),
-    ("slow worker, lookup", "tier=lookup early=2 tick=1 submit=1 lag=1", &[Succeeded, SecondAttempt, Resumed]),
+    (
+        "slow worker, lookup",
+        "tier=lookup early=2 tick=1 submit=1 lag=1",
+        &[Succeeded, SecondAttempt, Resumed],
+    ),
     ("late writes", "tier=lookup late=2 early=1", &[Succeeded]),
     ("one lost answer", "lost=1 only_lost=1", &[Succeeded, LostSurvived]),
     ("lost answers only", "tier=none jobs=2 repeats=2 lost=2 only_lost=1", &[Succeeded, LostSurvived]),
@@ -27,7 +35,11 @@ const STANDARD: &[(&str, &str, &[Goal])] = &[
     ("bad provider", "tier=lookup deadline=8 drop=1 mute=1 foreign=1 refuse=1", &[SecondAttempt, Held]),
     ("outputs", "badout=1 barred=1 expired=1 crash=1", &[SecondAttempt, Held, Failed]),
     ("dead letters", "tier=none receives=1 crash=3 submit=1", &[SecondAttempt, CrashSurvived, Failed, Held]),
-    ("cancel", "tier=none cancel=1 requeue=1 submit=1 unsent=1", &[Succeeded, Cancelled, Held, SecondAttempt]),
+    (
+        "cancel",
+        "tier=none cancel=1 requeue=1 submit=1 unsent=1",
+        &[Succeeded, Cancelled, Held, SecondAttempt],
+    ),
     ("cancel and crash", "tier=lookup cancel=1 crash=2 fail=1", &[Succeeded, Cancelled, CrashSurvived]),
     ("people", "tier=key review=1 requeue=1 barred=1 dup=1 outside=1", &[SecondAttempt, Held]),
     ("callbacks", "tier=key polled=0 callback=2 crash=1", &[Succeeded]),
@@ -48,7 +60,11 @@ const STANDARD: &[(&str, &str, &[Goal])] = &[
 const WIDE: &[(&str, &str, &[Goal])] = &[
     ("wide slow worker", "tier=key early=2 tick=1 reject=1 dup=1", &[Succeeded, SecondAttempt, Resumed]),
     ("wide key", "tier=key crash=1 lost=1 submit=1 early=1 dup=1 tick=1 reject=1", &[Succeeded, Resumed]),
-    ("wide lookup", "tier=lookup crash=1 lost=1 submit=1 early=1 dup=1 tick=1 lag=1", &[SecondAttempt, Orphan]),
+    (
+        "wide lookup",
+        "tier=lookup crash=1 lost=1 submit=1 early=1 dup=1 tick=1 lag=1",
+        &[SecondAttempt, Orphan],
+    ),
     ("wide callback", "tier=callback crash=1 lost=1 submit=1 early=1 dup=1 tick=1", &[Held, Succeeded]),
     ("wide none", "tier=none crash=1 lost=1 submit=1 early=1 requeue=1 cancel=1", &[Held, Succeeded]),
     ("wide jobs", "jobs=2 capacity=1 tick=1 stale=1 lost=1 crash=1 early=1", &[Succeeded]),

@@ -4,7 +4,9 @@ use crate::check::{Broken, on_job_write, on_requeue};
 use crate::codec::{self, job_from, job_of, job_row, lane_from, lane_row, small, time};
 use crate::codec_story::{head_from, head_row, series_from, series_row, story_from, story_of, story_row};
 use crate::config::Config;
-use crate::mutants::{change_episode_rule, change_job_rule, change_series_rule, change_slot_rule, change_story_rule};
+use crate::mutants::{
+    change_episode_rule, change_job_rule, change_series_rule, change_slot_rule, change_story_rule,
+};
 use crate::ports::Op;
 use crate::provider;
 use crate::queues;
@@ -31,9 +33,9 @@ trait Lease {
 impl Lease for JobTransition {
     fn lease(&self) -> Option<T> {
         match self {
-            Self::Start { lease_ms, .. } | Self::RecordTask { lease_ms, .. } | Self::Renew { lease_ms, .. } => {
-                Some(time(*lease_ms))
-            }
+            Self::Start { lease_ms, .. }
+            | Self::RecordTask { lease_ms, .. }
+            | Self::Renew { lease_ms, .. } => Some(time(*lease_ms)),
             _ => None,
         }
     }
@@ -63,9 +65,7 @@ impl World {
                 let outcomes = self.outcomes.iter().filter(|outcome| outcome.job == *job);
                 Reply::View(self.job(*job).copied(), outcomes.copied().collect())
             }
-            Op::Jobs(jobs) => {
-                Reply::Jobs(jobs.iter().filter_map(|job| self.job(*job).copied()).collect())
-            }
+            Op::Jobs(jobs) => Reply::Jobs(jobs.iter().filter_map(|job| self.job(*job).copied()).collect()),
             Op::Specs => Reply::Specs,
             Op::LaneRow => Reply::LaneRow(self.lane),
             Op::Slots => Reply::Slots(self.slots.clone()),
@@ -74,9 +74,7 @@ impl World {
             Op::Held(now_ms) => self.held(*now_ms),
             Op::Transact(parts) => self.transact(config, parts),
             Op::Series => Reply::SeriesRow(self.series),
-            Op::Stories => {
-                Reply::Stories(self.stories.iter().filter(|s| s.listed).map(|s| s.key).collect())
-            }
+            Op::Stories => Reply::Stories(self.stories.iter().filter(|s| s.listed).map(|s| s.key).collect()),
             Op::StoryRow(key) => Reply::StoryRow(self.stories.iter().find(|s| s.key == *key).copied()),
             Op::Episode(number) => {
                 let head = self.heads.iter().find(|head| head.number == *number).copied();
@@ -130,7 +128,9 @@ impl World {
         let Some(now) = self.job(before.key).copied() else { return };
         self.echoes.retain(|(job, _)| *job != now.key);
         let same = |msg: &Msg| match msg.body {
-            Body::Check { about, cause: Cause::Chain(lease), .. } => about.job == now.key && Some(lease) == now.lease,
+            Body::Check { about, cause: Cause::Chain(lease), .. } => {
+                about.job == now.key && Some(lease) == now.lease
+            }
             Body::Check { .. }
             | Body::Handoff { .. }
             | Body::Finish { .. }
@@ -139,7 +139,12 @@ impl World {
             | Body::Ended { .. } => false,
         };
         let links = self.queue.iter().filter(|msg| same(msg)).count();
-        for _ in 0..links + usize::from(before.lease == now.lease) {
+        // Each copy of the handoff sends one link for the end of the lease.
+        let handoff = |body: &Body| matches!(body, Body::Handoff { about, .. } if about.job == now.key && about.token == now.token);
+        let waiting = self.queue.iter().map(|msg| &msg.body);
+        let running = self.running.iter().filter_map(|inv| inv.msg.as_ref()).map(|msg| &msg.body);
+        let copies = waiting.chain(running).filter(|body| handoff(body)).count();
+        for _ in 0..links + copies + usize::from(before.lease == now.lease) {
             self.echo_of(now.key);
         }
     }
@@ -156,7 +161,9 @@ impl World {
 
     fn change_lane(&mut self, config: &Config, transition: &LaneTransition) -> Reply {
         let mut rule = transition.rule();
-        if config.is("Authorise doesn't match the revision") && matches!(transition, LaneTransition::Authorise { .. }) {
+        if config.is("Authorise doesn't match the revision")
+            && matches!(transition, LaneTransition::Authorise { .. })
+        {
             rule.when.clear();
         }
         let (applied, row) = change(&rule, &lane_row(&self.lane, config.lane_shape()));
@@ -263,7 +270,9 @@ impl World {
 
     fn part(&mut self, config: &Config, part: &Part) -> bool {
         match part {
-            Part::Job(key, transition) => matches!(self.change_job(config, key, transition), Reply::Job(true, _)),
+            Part::Job(key, transition) => {
+                matches!(self.change_job(config, key, transition), Reply::Job(true, _))
+            }
             Part::Story(key, transition) => {
                 matches!(self.change_story(config, key, transition), Reply::Story(true, _))
             }
@@ -276,7 +285,9 @@ impl World {
             }
             Part::Episode(key, transition) => {
                 let number = small(key.number);
-                let Some(index) = self.heads.iter().position(|head| head.number == number) else { return false };
+                let Some(index) = self.heads.iter().position(|head| head.number == number) else {
+                    return false;
+                };
                 let mut rule = transition.rule();
                 change_episode_rule(config, transition, &mut rule);
                 let (applied, row) = change(&rule, &head_row(&self.heads[index]));
@@ -313,7 +324,11 @@ impl World {
                 true
             }
             NewRow::Spec(_) => true,
-            NewRow::Head(_) | NewRow::Lane(_) | NewRow::Slot(_) | NewRow::Series(_) | NewRow::Story(_)
+            NewRow::Head(_)
+            | NewRow::Lane(_)
+            | NewRow::Slot(_)
+            | NewRow::Series(_)
+            | NewRow::Story(_)
             | NewRow::StorySpec(_) => panic!("no handler of the model creates {row:?}"),
         }
     }

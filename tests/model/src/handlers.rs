@@ -38,7 +38,12 @@ macro_rules! code {
 }
 
 /// The invocation of the function that reads `msg`, or that was called without one.
-pub(crate) fn handler<'a>(ports: &'a Ports<'a>, config: &'a Config, who: Who, msg: Option<&Msg>) -> Handled<'a> {
+pub(crate) fn handler<'a>(
+    ports: &'a Ports<'a>,
+    config: &'a Config,
+    who: Who,
+    msg: Option<&Msg>,
+) -> Handled<'a> {
     let settings = &config.settings;
     let message = msg.and_then(|msg| message(&msg.body));
     match who {
@@ -83,9 +88,11 @@ pub(crate) fn handler<'a>(ports: &'a Ports<'a>, config: &'a Config, who: Who, ms
             let Some(Body::Ended { job }) = msg.map(|msg| msg.body) else { panic!("no frame") };
             Box::pin(parent(ports, config, job))
         }
-        Who::Requeue(job) => Box::pin(async move {
-            end(person::requeue(ports, config, &key(job)).await, |what| what.to_owned())
-        }),
+        Who::Requeue(job) => {
+            Box::pin(
+                async move { end(person::requeue(ports, config, &key(job)).await, |what| what.to_owned()) },
+            )
+        }
         Who::Reopen(number) => Box::pin(async move {
             match glassline_protocol::steps::reopen(ports, &episode_key(number)).await {
                 Ok(()) => End::Done("reopened".into()),
@@ -107,7 +114,12 @@ async fn wake(ports: &Ports<'_>, config: &Config, message: Option<Message>) -> E
             };
             end(answer(ports, settings, secrets(), &lane, look, Ms::MAX).await.map(|_| ()), done)
         } else {
-            end(glassline_dispatch::answer(ports, settings, secrets(), &lane, look, Ms::MAX).await.map(|_| ()), done)
+            end(
+                glassline_dispatch::answer(ports, settings, secrets(), &lane, look, Ms::MAX)
+                    .await
+                    .map(|_| ()),
+                done,
+            )
         };
         if matches!(answered, End::GivenBack(_)) {
             return answered;

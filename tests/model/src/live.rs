@@ -40,9 +40,7 @@ fn good(checked: &Checked, world: &World) -> bool {
     let used_up = checked.config.spend.or(checked.config.rate).is_some_and(|most| world.claims >= most)
         || checked.config.rate.is_some_and(|rate| world.lane.starts >= rate)
         || checked.config.spend.is_some_and(|spend| world.lane.micros >= spend);
-    let jobs = world.jobs.iter().all(|job| {
-        at_rest(world, job) || (used_up && job.status == Status::Ready)
-    });
+    let jobs = world.jobs.iter().all(|job| at_rest(world, job) || (used_up && job.status == Status::Ready));
     let heads = world.heads.iter().all(|head| {
         let first = crate::codec::FIRST_FRAME + (head.number - 1) * 4;
         let frames: Vec<_> = (first..first + 4).filter_map(|frame| world.job(frame)).collect();

@@ -1,7 +1,9 @@
 //! Checks configurations from the command line.
 
 use clap::{Parser, ValueEnum};
-use glassline_model::{Bounds, Config, MUTANTS, Report, check, replay, simulate, standard, tell, walks, wide};
+use glassline_model::{
+    Bounds, Config, MUTANTS, Report, check, replay, simulate, standard, tell, walks, wide,
+};
 use std::process::ExitCode;
 
 /// Model check of the deployed handlers.
@@ -90,8 +92,11 @@ fn main() -> ExitCode {
             println!("{:?}", replay(config, actions));
             continue;
         }
-        let report =
-            if args.what == What::Walks { simulate(config, args.seed, bounds) } else { check(config, bounds) };
+        let report = if args.what == What::Walks {
+            simulate(config, args.seed, bounds)
+        } else {
+            check(config, bounds)
+        };
         unique += report.unique;
         well &= print(config, &report);
     }

@@ -7,9 +7,7 @@ use crate::live;
 use crate::queues::{give_back, reader};
 use crate::replay::{End, Fresh, replay};
 use crate::seen::Seen;
-use crate::state::{
-    Body, Cause, Entry, Ghost, Inv, Job, Kind, Msg, Place, Slot, Story, T, TaskAt, Who, World,
-};
+use crate::state::{Body, Cause, Ghost, Inv, Job, Kind, Msg, Place, Slot, Story, T, TaskAt, Who, World};
 use glassline_protocol::row::{EpisodeStatus, Status, StoryStatus};
 use stateright::{Model, Property};
 
@@ -174,7 +172,13 @@ fn apart(world: &World, kind: Kind) -> bool {
 /// Whether dying after this call differs from dying before it.
 fn has_effect(kind: Kind) -> bool {
     match kind {
-        Kind::Write | Kind::Tx | Kind::Send | Kind::Handoffs | Kind::Orphan | Kind::Submit(..) | Kind::Cancel(_)
+        Kind::Write
+        | Kind::Tx
+        | Kind::Send
+        | Kind::Handoffs
+        | Kind::Orphan
+        | Kind::Submit(..)
+        | Kind::Cancel(_)
         | Kind::Save(_) => true,
         Kind::Read | Kind::Query | Kind::Draw | Kind::Specs | Kind::Status(_) | Kind::Find(..) => false,
     }
@@ -212,7 +216,13 @@ fn hows(world: &World, kind: Kind) -> Vec<How> {
                 other(left.stale, n);
             }
         }
-        Kind::Read | Kind::Draw | Kind::Write | Kind::Tx | Kind::Send | Kind::Handoffs | Kind::Orphan
+        Kind::Read
+        | Kind::Draw
+        | Kind::Write
+        | Kind::Tx
+        | Kind::Send
+        | Kind::Handoffs
+        | Kind::Orphan
         | Kind::Specs => {}
     }
     let (lose, late) = match kind {
@@ -220,8 +230,14 @@ fn hows(world: &World, kind: Kind) -> Vec<How> {
         Kind::Orphan => (left.lost, 0),
         Kind::Send | Kind::Handoffs => (left.unsent, 0),
         Kind::Submit(..) => (left.submit, left.submit),
-        Kind::Read | Kind::Query | Kind::Draw | Kind::Specs | Kind::Status(_) | Kind::Find(..)
-        | Kind::Cancel(_) | Kind::Save(_) => (0, 0),
+        Kind::Read
+        | Kind::Query
+        | Kind::Draw
+        | Kind::Specs
+        | Kind::Status(_)
+        | Kind::Find(..)
+        | Kind::Cancel(_)
+        | Kind::Save(_) => (0, 0),
     };
     if lose > 0 {
         hows.extend([How::LostRequest, How::LostReply]);
@@ -345,7 +361,11 @@ impl Checked {
                             out.push(Action::FrameEnds(job.key, FrameEnd::Cancelled));
                         }
                     }
-                    Status::Claimed | Status::Held | Status::Succeeded | Status::Failed | Status::Cancelled => {}
+                    Status::Claimed
+                    | Status::Held
+                    | Status::Succeeded
+                    | Status::Failed
+                    | Status::Cancelled => {}
                 }
             }
         }
@@ -411,6 +431,9 @@ impl Checked {
                 None
             }
         });
+        if how == How::CrashAfter || (how == How::LostReply && kind == Some(Kind::Send)) {
+            world.echo();
+        }
         match (how, goes_on) {
             (How::CrashAfter, _) => {
                 if let Some(msg) = inv.msg {
@@ -433,9 +456,6 @@ impl Checked {
     }
 
     fn spend(&self, world: &mut World, kind: Option<Kind>, how: How) {
-        if how == How::CrashAfter || (how == How::LostReply && kind == Some(Kind::Send)) {
-            world.echo();
-        }
         let left = &mut world.left;
         let budget = match (how, kind) {
             (How::CrashAfter, _) => &mut left.crash,
@@ -551,9 +571,10 @@ impl Model for Checked {
         if world.bad != 0 {
             return;
         }
-        let alone = world.running.iter().position(|inv| {
-            inv.wants.len() == 1 && inv.wants.iter().all(|(_, kind)| apart(world, *kind))
-        });
+        let alone = world
+            .running
+            .iter()
+            .position(|inv| inv.wants.len() == 1 && inv.wants.iter().all(|(_, kind)| apart(world, *kind)));
         if let Some(at) = alone {
             self.calls(world, at, out);
             return;

@@ -53,7 +53,9 @@ pub(crate) fn change_job_rule(config: &Config, transition: &JobTransition, rule:
             drop_when(rule, JobField::CancelRequested);
         }
         ("Release ignores the status", JobTransition::Release { .. }) => drop_when(rule, JobField::Status),
-        ("Claim doesn't match the attempt", JobTransition::Claim { .. }) => drop_when(rule, JobField::Attempt),
+        ("Claim doesn't match the attempt", JobTransition::Claim { .. }) => {
+            drop_when(rule, JobField::Attempt)
+        }
         ("Claim keeps the old task", JobTransition::Claim { .. }) => drop_then(rule, JobField::Task),
         ("Requeue keeps the attempt", JobTransition::Requeue { attempt, .. }) => {
             drop_then(rule, JobField::Attempt);
@@ -97,14 +99,20 @@ pub(crate) fn change_story_rule(config: &Config, transition: &StoryTransition, r
     }
 }
 
-pub(crate) fn change_series_rule(config: &Config, transition: &SeriesTransition, rule: &mut Rule<SeriesField>) {
+pub(crate) fn change_series_rule(
+    config: &Config,
+    transition: &SeriesTransition,
+    rule: &mut Rule<SeriesField>,
+) {
     match transition {
         SeriesTransition::Number { .. } if config.is("the counter is an ADD") => {
             drop_when(rule, SeriesField::Next);
             drop_then(rule, SeriesField::Next);
             rule.then.push(Then::Add(SeriesField::Next, 1));
         }
-        SeriesTransition::Closed { .. } if config.is("closing doesn't match the open count") => rule.when.clear(),
+        SeriesTransition::Closed { .. } if config.is("closing doesn't match the open count") => {
+            rule.when.clear()
+        }
         _ => {}
     }
 }

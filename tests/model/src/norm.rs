@@ -132,7 +132,6 @@ fn reply(v: &mut impl Visitor, reply: &mut Reply) {
         | Reply::Stories(_)
         | Reply::Episodes(_)
         | Reply::Sent
-        | Reply::NotSent
         | Reply::Rejected(_)
         | Reply::Status(_)
         | Reply::Missing
@@ -342,7 +341,9 @@ impl World {
         });
         self.queue.iter_mut().for_each(|msg| message(&mut rename, msg));
         self.queue.sort_unstable();
-        self.running.sort_by_key(|inv| (inv.who, inv.msg.map(|msg| (msg.due, msg.receives, msg.dead)), inv.log.len()));
+        self.running.sort_by_key(|inv| {
+            (inv.who, inv.msg.map(|msg| (msg.due, msg.receives, msg.dead)), inv.log.len())
+        });
         invocations(&mut rename, self);
         self.orphans.sort_unstable();
         (self.tokens, self.runs) = (rename.tokens_used, rename.runs_used);

@@ -62,7 +62,8 @@ fn frame_starts(world: &mut World, job: u8) {
     world.tokens += 1;
     let token = world.tokens;
     let row = frame(world, job);
-    (row.status, row.attempt, row.token, row.place) = (Status::Rendering, row.attempt + 1, token, Place::None);
+    (row.status, row.attempt, row.token, row.place) =
+        (Status::Rendering, row.attempt + 1, token, Place::None);
 }
 
 /// The last write of a frame; whoever made it owes the parent step.

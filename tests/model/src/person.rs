@@ -22,7 +22,8 @@ pub(crate) async fn requeue(ports: &Ports<'_>, config: &Config, key: &JobKey) ->
         Status::Failed | Status::Cancelled | Status::Succeeded => {}
         Status::Held if config.is("requeue of a held job puts no outcome first") => {}
         Status::Held => {
-            let outcome = OutcomeRow::cancelled(end_of(&row, ports.now_ms()), "a person decided", Cost::AtRisk);
+            let outcome =
+                OutcomeRow::cancelled(end_of(&row, ports.now_ms()), "a person decided", Cost::AtRisk);
             match settle::outcome(ports, config.settings.write_repeats, &outcome, None).await? {
                 Recorded::Follow(found) if found.verdict == Verdict::Stored => {
                     return finish(ports, config, &row, &found).await;
@@ -49,7 +50,9 @@ async fn finish(
     row: &JobRow,
     outcome: &OutcomeRow,
 ) -> Result<&'static str, Fault> {
-    let (Some(token), Some(task)) = (row.token.clone(), outcome.task.clone()) else { return Ok("it moved on") };
+    let (Some(token), Some(task)) = (row.token.clone(), outcome.task.clone()) else {
+        return Ok("it moved on");
+    };
     let subject = Subject {
         parent: row.key.parent.clone(),
         member: row.key.member.clone(),

@@ -1,8 +1,8 @@
 //! The ports of a replayed invocation: each call is answered from what was recorded, or noted as wanted.
 
 use crate::codec::{
-    SECRETS, job_of, job_row, key, lane_name, lane_row, ms, outcome_row, output, rank, run, series_id, slot_row,
-    task, token,
+    SECRETS, job_of, job_row, key, lane_name, lane_row, ms, outcome_row, output, rank, run, series_id,
+    slot_row, task, token,
 };
 use crate::codec_story::{episode_key, head_row, series_row, story_key, story_row, story_spec};
 use crate::config::Config;
@@ -14,11 +14,12 @@ use glassline_protocol::ports::{
     Read, Sent, Store, Transacted, Unread, Written,
 };
 use glassline_protocol::provider::{
-    Cancel, Capabilities, ErrorClass, Find, Media, Output, Provider, Reference, RenderRequest, Submit, TaskState,
+    Cancel, Capabilities, ErrorClass, Find, Media, Output, Provider, Reference, RenderRequest, Submit,
+    TaskState,
 };
 use glassline_protocol::row::{
-    EpisodeKey, JobRow, LaneRow, OrphanRow, OutcomeRow, SeriesKey, SeriesRow, SlotKey, SlotRow, SpecKey, SpecRow,
-    StoryKey, StoryRow, StorySpecRow,
+    EpisodeKey, JobRow, LaneRow, OrphanRow, OutcomeRow, SeriesKey, SeriesRow, SlotKey, SlotRow, SpecKey,
+    SpecRow, StoryKey, StoryRow, StorySpecRow,
 };
 use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition, StoryTransition};
 use glassline_protocol::vault::{Asset, Saved, Vault};
@@ -60,12 +61,22 @@ pub(crate) enum Op {
 impl Op {
     pub(crate) fn kind(&self) -> Kind {
         match self {
-            Self::Job(..) | Self::Slot(..) | Self::Lane(_) | Self::Story(..) | Self::Outcome(..) => Kind::Write,
+            Self::Job(..) | Self::Slot(..) | Self::Lane(_) | Self::Story(..) | Self::Outcome(..) => {
+                Kind::Write
+            }
             Self::Orphan(..) => Kind::Orphan,
             Self::Ready => Kind::Query,
             Self::Stories => Kind::Draw,
-            Self::View(_) | Self::Jobs(_) | Self::LaneRow | Self::Slots | Self::Due(_) | Self::Held(_)
-            | Self::Series | Self::StoryRow(_) | Self::Episode(_) | Self::Episodes => Kind::Read,
+            Self::View(_)
+            | Self::Jobs(_)
+            | Self::LaneRow
+            | Self::Slots
+            | Self::Due(_)
+            | Self::Held(_)
+            | Self::Series
+            | Self::StoryRow(_)
+            | Self::Episode(_)
+            | Self::Episodes => Kind::Read,
             Self::Specs => Kind::Specs,
             Self::Transact(_) => Kind::Tx,
             Self::Send(envelopes) => match envelopes.first().map(|envelope| &envelope.message) {
@@ -334,7 +345,6 @@ impl Queues for Ports<'_> {
         let count = envelopes.len();
         let sent = match self.call(|| Op::Send(envelopes)).await {
             Reply::Sent => Sent::Accepted,
-            Reply::NotSent => Sent::Refused,
             _ => Sent::Unknown,
         };
         vec![sent; count]
@@ -387,9 +397,7 @@ impl Provider for Ports<'_> {
         let op = || Op::Submit(job_of(&reference.job), crate::codec::small(reference.attempt));
         match self.call(op).await {
             Reply::Accepted(n) => Submit::Accepted(task(n).unwrap()),
-            Reply::Rejected(class) => {
-                Submit::Rejected { class, retry_after_ms: None, reason: "why".into() }
-            }
+            Reply::Rejected(class) => Submit::Rejected { class, retry_after_ms: None, reason: "why".into() },
             _ => Submit::Unknown,
         }
     }
@@ -400,7 +408,7 @@ impl Provider for Ports<'_> {
             _ => TaskState::Unknown,
         }
     }
-    async fn find(&self, _lane: &LaneName, reference: &Reference) -> Find {
+    async fn find(&self, _lane: &LaneName, reference: &Reference, _since_ms: Ms) -> Find {
         let op = || Op::Find(job_of(&reference.job), crate::codec::small(reference.attempt));
         match self.call(op).await {
             Reply::Found(n) => Find::Found(task(n).unwrap()),

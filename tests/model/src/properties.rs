@@ -85,7 +85,9 @@ impl Goal {
             Self::Held => any(Status::Held),
             Self::Resumed => any(Status::Succeeded) && checked.seen.resumed(),
             Self::LostSurvived => left.lost < had.lost && (any(Status::Succeeded) || !world.heads.is_empty()),
-            Self::CrashSurvived => left.crash < had.crash && (any(Status::Succeeded) || !world.heads.is_empty()),
+            Self::CrashSurvived => {
+                left.crash < had.crash && (any(Status::Succeeded) || !world.heads.is_empty())
+            }
             Self::Failed => any(Status::Failed),
             Self::Cancelled => any(Status::Cancelled),
             Self::Orphan => !world.orphans.is_empty(),

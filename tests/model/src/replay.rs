@@ -5,7 +5,6 @@ use crate::config::Config;
 use crate::handlers::handler;
 use crate::ports::{Call, Op, Ports, Recorder};
 use crate::state::{Entry, Inv, Kind, Reply, T};
-use std::future::Future;
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 

@@ -51,7 +51,10 @@ impl std::fmt::Display for Report {
         let Self { name, unique, total, depth, took_ms, exhausted, .. } = self;
         let (seconds, tenths) = (took_ms / 1_000, took_ms % 1_000 / 100);
         let how = if *exhausted { "exhausted" } else { "stopped" };
-        write!(f, "{name:<22} {unique:>10} states  {total:>11} steps  depth {depth:>3}  {seconds:>4}.{tenths} s  {how}")
+        write!(
+            f,
+            "{name:<22} {unique:>10} states  {total:>11} steps  depth {depth:>3}  {seconds:>4}.{tenths} s  {how}"
+        )
     }
 }
 

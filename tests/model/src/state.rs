@@ -124,13 +124,33 @@ pub(crate) enum Why {
 /// A message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub(crate) enum Body {
-    Handoff { about: About, slot: u8 },
-    Check { about: About, cause: Cause, resumes: u8, tries: u8 },
-    Finish { about: About, task: u8, outputs: bool, resumes: u8 },
-    Rollback { about: About, why: Why },
-    Wake { freed: Option<(u8, u8)> },
+    Handoff {
+        about: About,
+        slot: u8,
+    },
+    Check {
+        about: About,
+        cause: Cause,
+        resumes: u8,
+        tries: u8,
+    },
+    Finish {
+        about: About,
+        task: u8,
+        outputs: bool,
+        resumes: u8,
+    },
+    Rollback {
+        about: About,
+        why: Why,
+    },
+    Wake {
+        freed: Option<(u8, u8)>,
+    },
     /// Stands for whatever ended a frame and owes its parent step (episode configurations).
-    Ended { job: u8 },
+    Ended {
+        job: u8,
+    },
 }
 
 /// A message in a queue.
@@ -207,7 +227,6 @@ pub(crate) enum Reply {
     Episode(Option<Head>, Vec<Job>),
     Episodes(Vec<u8>),
     Sent,
-    NotSent,
     Accepted(u8),
     Rejected(ErrorClass),
     Status(TaskAt),
@@ -322,17 +341,5 @@ impl World {
     }
     pub(crate) fn quiet(&self) -> bool {
         self.running.is_empty() && self.ghosts.is_empty() && self.queue.iter().all(|msg| msg.due > 0)
-    }
-}
-
-impl Body {
-    pub(crate) fn about(&self) -> Option<About> {
-        match self {
-            Self::Handoff { about, .. }
-            | Self::Check { about, .. }
-            | Self::Finish { about, .. }
-            | Self::Rollback { about, .. } => Some(*about),
-            Self::Wake { .. } | Self::Ended { .. } => None,
-        }
     }
 }

@@ -20,10 +20,16 @@ fn message(msg: &Msg) -> String {
                 Cause::Resume => "resume",
                 Cause::Callback => "callback",
             };
-            let used = if resumes + tries > 0 { format!(" ({resumes} resumes, {tries} tries)") } else { String::new() };
+            let used = if resumes + tries > 0 {
+                format!(" ({resumes} resumes, {tries} tries)")
+            } else {
+                String::new()
+            };
             format!("a check ({cause}) of job {} attempt {}{used}", about.job, about.attempt)
         }
-        Body::Finish { about, .. } => format!("a finish message of job {} attempt {}", about.job, about.attempt),
+        Body::Finish { about, .. } => {
+            format!("a finish message of job {} attempt {}", about.job, about.attempt)
+        }
         Body::Rollback { about, why } => {
             format!("a rollback message ({why:?}) of job {} attempt {}", about.job, about.attempt)
         }
@@ -112,7 +118,9 @@ fn told(checked: &Checked, world: &World, action: Action) -> String {
     let job = |at: u8| world.tasks.get(usize::from(at)).map_or(0, |task| task.job);
     match action {
         Action::Deliver(at) => format!("{} is delivered", message(&world.queue[usize::from(at)])),
-        Action::DeliverCopy(at) => format!("{} is delivered, NOT FOR THE LAST TIME", message(&world.queue[usize::from(at)])),
+        Action::DeliverCopy(at) => {
+            format!("{} is delivered, NOT FOR THE LAST TIME", message(&world.queue[usize::from(at)]))
+        }
         Action::Call(at, id, how, _) => {
             let mut inv = world.running[usize::from(at)].clone();
             let kind = inv.wants.iter().find(|(call, _)| *call == id).map_or(Kind::Read, |(_, kind)| *kind);
@@ -132,7 +140,9 @@ fn told(checked: &Checked, world: &World, action: Action) -> String {
             };
             format!("{by}: {text}{end}")
         }
-        Action::CrashBefore(at) => format!("{} is delivered, AND ITS RECEIVER DIES AT ONCE", message(&world.queue[usize::from(at)])),
+        Action::CrashBefore(at) => {
+            format!("{} is delivered, AND ITS RECEIVER DIES AT ONCE", message(&world.queue[usize::from(at)]))
+        }
         Action::Land(at) => format!("A LATE REQUEST ARRIVES: {:?}", world.ghosts[usize::from(at)].kind),
         Action::Tick => "a full tick begins".to_owned(),
         Action::Clock => format!("{} units of time pass", checked.step(world).unwrap_or(0)),
@@ -152,7 +162,8 @@ fn told(checked: &Checked, world: &World, action: Action) -> String {
 }
 
 fn row(job: &Job) -> String {
-    let mut text = format!("job {} {} attempt {} failures {}", job.key, job.status, job.attempt, job.failures);
+    let mut text =
+        format!("job {} {} attempt {} failures {}", job.key, job.status, job.attempt, job.failures);
     for (name, value) in [("token", job.token), ("run", job.run), ("task", job.task)] {
         if value > 0 {
             let _ = write!(text, " {name} {value}");
@@ -169,7 +180,12 @@ fn row(job: &Job) -> String {
 
 fn rows(world: &World) -> String {
     let mut parts: Vec<String> = world.jobs.iter().map(row).collect();
-    parts.extend(world.heads.iter().map(|head| format!("episode {} {} of story {}", head.number, head.status, head.story)));
+    parts.extend(
+        world
+            .heads
+            .iter()
+            .map(|head| format!("episode {} {} of story {}", head.number, head.status, head.story)),
+    );
     parts.join("; ")
 }
 
