@@ -14,8 +14,10 @@
     reason = "a check that can't go on must stop"
 )]
 
+mod action;
 mod budget;
 mod check;
+mod choices;
 mod codec;
 mod codec_story;
 mod config;
@@ -52,11 +54,11 @@ mod mutated {
     include!(concat!(env!("OUT_DIR"), "/mutated.rs"));
 }
 
+pub use action::{Action, FrameEnd, How};
 pub use budget::Budget;
 pub use config::{Config, Tier};
 pub use configs::{standard, walks, wide};
 pub use env::Answer;
-pub use model::{Action, FrameEnd, How};
 pub use mutants::{MUTANTS, Mutant};
 pub use run::{Bounds, Report, check, simulate};
 pub use seen::Goal;

@@ -1,8 +1,9 @@
 //! I4 and its kin: from every state with nobody under way, a fair course of events without further trouble ends every
 //! job or leaves it held, closes every head whose frames ended, and frees every slot.
 
+use crate::action::{Action, FrameEnd, How};
 use crate::env::Answer;
-use crate::model::{Action, Checked, FrameEnd, How};
+use crate::model::Checked;
 use crate::state::{Job, Place, TaskAt, World};
 use glassline_protocol::row::{EpisodeStatus, Status};
 use std::collections::HashSet;

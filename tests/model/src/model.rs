@@ -1,6 +1,8 @@
 //! The model: what can happen in a state, and what comes of it.
 
+use crate::action::{Action, FrameEnd, How};
 use crate::check::{self, Broken};
+use crate::choices::{apart, hows};
 use crate::config::{Config, NEVER, Tier};
 use crate::env::Answer;
 use crate::live;
@@ -10,75 +12,6 @@ use crate::seen::Seen;
 use crate::state::{Body, Cause, Ghost, Inv, Job, Kind, Msg, Place, Slot, Story, T, TaskAt, Who, World};
 use glassline_protocol::row::{EpisodeStatus, Status, StoryStatus};
 use stateright::{Model, Property};
-
-/// What becomes of a call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord, Hash)]
-pub enum How {
-    /// It is done and answered.
-    Answered(Answer),
-    /// It never arrives, and the caller can't tell.
-    LostRequest,
-    /// It is done, and the caller can't tell.
-    LostReply,
-    /// The caller gives it up, and it arrives later.
-    Late,
-    /// It is done, and the caller dies before it learns that.
-    CrashAfter,
-}
-
-/// What happens next. Invocations, messages and tasks are meant by their place in the state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Action {
-    /// A message is delivered.
-    Deliver(u8),
-    /// A message is delivered, and will be delivered again.
-    DeliverCopy(u8),
-    /// An invocation's call (by number) is made; a random number, if it draws one afterwards.
-    Call(u8, u8, How, u8),
-    /// A message is delivered, and its receiver dies before its first call.
-    CrashBefore(u8),
-    /// A request arrives that its caller gave up.
-    Land(u8),
-    /// A full tick begins.
-    Tick,
-    /// The clock moves to the next thing that is due.
-    Clock,
-    /// A render ends well.
-    Complete(u8),
-    /// A render fails.
-    FailTask(u8),
-    /// A render is cancelled by somebody else.
-    CancelTask(u8),
-    /// A callback for a task arrives.
-    Callback(u8),
-    /// A person asks to cancel a job.
-    Cancel(u8),
-    /// A person asks for another attempt of a job.
-    Requeue(u8),
-    /// A person's verdict on a succeeded job.
-    Review(u8, bool),
-    /// An outside dispatcher's claim is accepted.
-    Accept(u8),
-    /// An outside dispatcher's claim is given back unless it was accepted.
-    ReleaseOutside(u8),
-    /// A frame is claimed and starts.
-    FrameStarts(u8),
-    /// A frame ends.
-    FrameEnds(u8, FrameEnd),
-    /// A person reopens an episode.
-    Reopen(u8),
-}
-
-/// How a frame ends, where its rendering isn't modelled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-pub enum FrameEnd {
-    /// It succeeded.
-    Succeeded,
-    /// It failed for good.
-    Failed,
-    /// It was cancelled as asked.
-    Cancelled,
-}
 
 /// A configuration to be checked, with what was seen of it.
 #[derive(Debug)]
@@ -150,108 +83,6 @@ impl Checked {
             runs: 0,
         }
     }
-}
-
-/// A call that commutes with whatever else can happen: nobody else reads or changes what it reads or changes, and it
-/// enables nothing that could not as well happen after it.
-fn apart(world: &World, kind: Kind) -> bool {
-    match kind {
-        Kind::Send | Kind::Handoffs | Kind::Orphan | Kind::Specs | Kind::Save(_) => true,
-        Kind::Status(task) => world.task(task).is_some_and(|task| task.at != TaskAt::Running),
-        Kind::Read
-        | Kind::Query
-        | Kind::Draw
-        | Kind::Write
-        | Kind::Tx
-        | Kind::Submit(..)
-        | Kind::Find(..)
-        | Kind::Cancel(_) => false,
-    }
-}
-
-/// Whether dying after this call differs from dying before it.
-fn has_effect(kind: Kind) -> bool {
-    match kind {
-        Kind::Write
-        | Kind::Tx
-        | Kind::Send
-        | Kind::Handoffs
-        | Kind::Orphan
-        | Kind::Submit(..)
-        | Kind::Cancel(_)
-        | Kind::Save(_) => true,
-        Kind::Read | Kind::Query | Kind::Draw | Kind::Specs | Kind::Status(_) | Kind::Find(..) => false,
-    }
-}
-
-/// What can become of a call of this kind.
-fn hows(world: &World, kind: Kind) -> Vec<How> {
-    let left = &world.left;
-    let mut hows = vec![How::Answered(Answer::Plain)];
-    let mut other = |budget: u8, n: u8| {
-        if budget > 0 {
-            hows.push(How::Answered(Answer::Other(n)));
-        }
-    };
-    match kind {
-        Kind::Submit(..) => {
-            other(left.reject, 0);
-            other(left.throttle, 1);
-            other(left.drop, 2);
-        }
-        Kind::Status(_) => other(left.mute, 0),
-        Kind::Find(job, attempt) => {
-            let lags = world.tasks.iter().any(|t| (t.job, t.attempt) == (job, attempt) && t.visible > 0);
-            other(left.lag.min(u8::from(lags)), 0);
-            other(left.mute, 1);
-        }
-        Kind::Cancel(_) => other(left.refuse, 0),
-        Kind::Save(_) => {
-            other(left.badout, 0);
-            other(left.barred, 1);
-            other(left.expired, 2);
-        }
-        Kind::Query => {
-            for n in 0..=crate::codec::small(world.jobs.len()) {
-                other(left.stale, n);
-            }
-        }
-        Kind::Read
-        | Kind::Draw
-        | Kind::Write
-        | Kind::Tx
-        | Kind::Send
-        | Kind::Handoffs
-        | Kind::Orphan
-        | Kind::Specs => {}
-    }
-    let (lose, late) = match kind {
-        Kind::Write | Kind::Tx => (left.lost, left.late),
-        Kind::Orphan => (left.lost, 0),
-        Kind::Send | Kind::Handoffs => (left.unsent, 0),
-        Kind::Submit(..) => (left.submit, left.submit),
-        Kind::Read
-        | Kind::Query
-        | Kind::Draw
-        | Kind::Specs
-        | Kind::Status(_)
-        | Kind::Find(..)
-        | Kind::Cancel(_)
-        | Kind::Save(_) => (0, 0),
-    };
-    if lose > 0 {
-        hows.extend([How::LostRequest, How::LostReply]);
-    }
-    if kind == Kind::Specs && left.lost > 0 {
-        hows.push(How::LostRequest);
-    }
-    if late > 0 && world.ghosts.len() < 2 {
-        hows.push(How::Late);
-    }
-    if left.crash > 0 && has_effect(kind) {
-        hows.push(How::CrashAfter);
-    }
-    hows
 }
 
 impl Checked {

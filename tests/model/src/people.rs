@@ -1,8 +1,8 @@
 //! What people and outside systems do to rows at once, by the real transitions; and frames whose rendering isn't modelled.
 
+use crate::action::{Action, FrameEnd};
 use crate::codec::{key, ms, token};
 use crate::config::Config;
-use crate::model::{Action, FrameEnd};
 use crate::state::{About, Body, Job, Place, World};
 use glassline_protocol::rank::ready_entry;
 use glassline_protocol::row::{QaState, Status};

@@ -1,7 +1,8 @@
 //! Running a check and reporting on it.
 
+use crate::action::Action;
 use crate::config::Config;
-use crate::model::{Action, Checked};
+use crate::model::Checked;
 use crate::state::World;
 use stateright::{Checker as _, HasDiscoveries, Model as _, Path, UniformChooser};
 use std::time::{Duration, Instant};

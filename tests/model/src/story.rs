@@ -1,10 +1,11 @@
 //! A counterexample as a story, and as text that can be run again.
 
+use crate::action::{Action, FrameEnd, How};
 use crate::check::Broken;
 use crate::config::Config;
 use crate::env::Answer;
 use crate::live;
-use crate::model::{Action, Checked, FrameEnd, How};
+use crate::model::Checked;
 use crate::ports::Op;
 use crate::replay::{Fresh, replay as replay_inv};
 use crate::state::{Body, Cause, Inv, Job, Kind, Msg, Who, World};
