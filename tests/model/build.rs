@@ -18,7 +18,7 @@ const COPIES: [Copied; 6] = [
     Copied {
         folder: "functions/dispatch/src",
         module: "dispatch",
-        files: &["claim", "handoff", "open", "tick"],
+        files: &["claim", "handoff", "open", "report", "tick"],
     },
     Copied { folder: "functions/worker/src", module: "worker", files: &["check", "handoff", "resolve"] },
     Copied { folder: "functions/finisher/src", module: "finisher", files: &[] },

@@ -28,8 +28,8 @@ const SEEDED: &[(&str, &str, &str, &str)] = &[
     (
         "a held job is never looked at",
         "functions/dispatch/src/tick.rs",
-        "    if waiting.is_empty() {",
-        "    if SEEDED || waiting.is_empty() {",
+        "    if keys.is_empty() {",
+        "    if SEEDED || keys.is_empty() {",
     ),
     (
         "a slot is free while its job lives",

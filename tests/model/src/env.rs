@@ -244,10 +244,10 @@ impl World {
     fn held(&self, now_ms: Ms) -> Reply {
         let now = time(now_ms);
         let list = self.jobs.iter().filter_map(|job| match job.place {
-            Place::Held { at, attempt } if at <= now => Some((job.key, attempt)),
+            Place::Held { at, attempt } if at <= now => Some((job.key, attempt, at)),
             Place::None | Place::Ready { .. } | Place::Later { .. } | Place::Held { .. } => None,
         });
-        Reply::Candidates(list.collect())
+        Reply::HeldJobs(list.collect())
     }
 
     fn transact(&mut self, config: &Config, parts: &[Part]) -> Reply {

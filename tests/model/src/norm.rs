@@ -119,6 +119,7 @@ fn reply(v: &mut impl Visitor, reply: &mut Reply) {
             row.iter_mut().for_each(|row| head(v, row));
             frames.iter_mut().for_each(|row| job(v, row));
         }
+        Reply::HeldJobs(jobs) => jobs.iter_mut().for_each(|(_, _, at)| v.time(Time::Due, at)),
         Reply::Accepted(task) | Reply::Found(task) => v.task(task),
         Reply::Unknown
         | Reply::Recorded

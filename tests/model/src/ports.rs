@@ -284,7 +284,17 @@ impl Store for Ports<'_> {
         if self.config.capacity == 0 {
             return Ok(Vec::new());
         }
-        candidates(self.call(|| Op::Held(now_ms)).await)
+        match self.call(|| Op::Held(now_ms)).await {
+            Reply::HeldJobs(list) => Ok(list
+                .into_iter()
+                .map(|(job, attempt, at)| Candidate {
+                    job: key(job),
+                    attempt: Attempt::from(attempt),
+                    rank: format!("{:014}", ms(at)),
+                })
+                .collect()),
+            _ => unread(),
+        }
     }
     async fn transact(&self, parts: &[Part]) -> Transacted {
         match self.call(|| Op::Transact(parts.to_vec())).await {

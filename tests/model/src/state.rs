@@ -217,6 +217,8 @@ pub(crate) enum Reply {
     Jobs(Vec<Job>),
     Slots(Vec<Slot>),
     Candidates(Vec<(u8, u8)>),
+    /// Held jobs: attempt and next look.
+    HeldJobs(Vec<(u8, u8, T)>),
     LaneRow(Lane),
     Specs,
     Done,
