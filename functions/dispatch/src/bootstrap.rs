@@ -14,8 +14,8 @@ use lambda_runtime::{Error, LambdaEvent};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// The queues that dispatch sends to.
-const QUEUES: [Queue; 2] = [Queue::Render, Queue::Rollback];
+/// The queues that dispatch sends to; wakes go to the lane that renders the frames of an episode just opened.
+const QUEUES: [Queue; 3] = [Queue::Render, Queue::Rollback, Queue::Wake];
 /// What is left of an invocation's time when no new round of claims is begun: enough to hand over those made.
 const RESERVE_MS: u64 = 5_000;
 

@@ -67,6 +67,7 @@ fn logs_tell_the_story_of_a_claim(data: &Path) {
     let mut counted: BTreeMap<String, f64> = BTreeMap::new();
     for name in ["dispatch", "worker", "finisher"] {
         let text = std::fs::read_to_string(data.join("logs").join(format!("{name}.log"))).unwrap();
+        assert!(!text.contains("no_queue"), "{name} sends to a queue that it doesn't know: {text}");
         let lines = text.lines().filter_map(|line| serde_json::from_str(line.split_once("] ")?.1).ok());
         for line in lines.collect::<Vec<Value>>() {
             for metric in line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().into_iter().flatten() {
