@@ -96,7 +96,7 @@ pub(crate) enum Command {
     /// List posts, newest first.
     Ls {
         /// Most posts to list.
-        #[arg(long, value_name = "N", default_value_t = 50)]
+        #[arg(long, value_name = "N", default_value_t = 50, value_parser = at_least_one())]
         limit: usize,
     },
     /// Show a post, an episode or a job: POST_ID, POST#id, POST#id/SHOT#id, EPISODE#series#000001, with /FRAME#1.
@@ -116,7 +116,7 @@ pub(crate) enum Command {
         /// Only of this series.
         series: Option<String>,
         /// Most episodes to list of each series.
-        #[arg(long, value_name = "N", default_value_t = 20)]
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
     },
     /// Ask again for the frames of a failed episode that did not succeed.
@@ -154,4 +154,8 @@ pub(crate) enum SeriesCommand {
         #[arg(long, value_name = "FILE")]
         template: Option<PathBuf>,
     },
+}
+
+fn at_least_one() -> clap::builder::RangedU64ValueParser<usize> {
+    clap::builder::RangedU64ValueParser::new().range(1..)
 }

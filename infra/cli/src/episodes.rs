@@ -54,7 +54,7 @@ async fn add(options: &Options, command: SeriesCommand) -> Result<ExitCode, Fail
     if options.json {
         output::json(&json!({ "series": name }));
     } else {
-        println!("Series {name} is there.");
+        say!("Series {name} is there.");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -96,7 +96,7 @@ pub(crate) async fn series(options: &Options, command: Option<SeriesCommand>) ->
     if options.json {
         output::json(&json!({ "series": values }));
     } else {
-        println!("{rows}");
+        say!("{rows}");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -158,9 +158,9 @@ pub(crate) async fn list(options: &Options, series: Option<&str>, limit: u32) ->
     if options.json {
         output::json(&values.into());
     } else if values.is_empty() {
-        println!("No episodes yet; `glassline submit STORIES.json` adds stories to make them of.");
+        say!("No episodes yet; `glassline submit STORIES.json` adds stories to make them of.");
     } else {
-        println!("{rows}");
+        say!("{rows}");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -176,7 +176,7 @@ pub(crate) async fn reopen_one(options: &Options, episode: &str) -> Result<ExitC
     if options.json {
         output::json(&json!({ "reopened": key.to_string() }));
     } else {
-        println!("{key} is open again.");
+        say!("{key} is open again.");
     }
     Ok(ExitCode::SUCCESS)
 }

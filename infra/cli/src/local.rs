@@ -70,16 +70,16 @@ pub(crate) async fn run(
     if options.json {
         output::json(&json!({ "data": options.data, "addresses": addresses, "lanes": names }));
     } else {
-        println!("Glassline is up on {}; Ctrl-C stops it.", options.data.display());
-        println!("  lanes      {}", names.join(", "));
-        println!("  outputs    {}", stack.storage.display());
-        println!("  DynamoDB   http://{}    SQS http://{}", addresses.dynamo, addresses.sqs);
-        println!("  provider   http://{}/books", addresses.provider);
-        println!("In another terminal: glassline submit FILE.json, then ls, show, lanes, queues.");
+        say!("Glassline is up on {}; Ctrl-C stops it.", options.data.display());
+        say!("  lanes      {}", names.join(", "));
+        say!("  outputs    {}", stack.storage.display());
+        say!("  DynamoDB   http://{}    SQS http://{}", addresses.dynamo, addresses.sqs);
+        say!("  provider   http://{}/books", addresses.provider);
+        say!("In another terminal: glassline submit FILE.json, then ls, show, lanes, queues.");
     }
     stopped().await?;
     if !options.json {
-        println!("Stopping…");
+        say!("Stopping…");
     }
     stack.stop().await;
     Ok(ExitCode::SUCCESS)
@@ -119,6 +119,28 @@ fn bar(bars: &MultiProgress, parent: &ParentKey) -> ProgressBar {
     let style = ProgressStyle::with_template("{prefix:28} {bar:24} {pos}/{len}  {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     bars.add(ProgressBar::new(0).with_style(style).with_prefix(parent.to_string()))
+}
+
+/// What a parent's jobs ended as.
+pub(crate) struct Ended {
+    /// The parent.
+    pub(crate) parent: ParentKey,
+    /// How many of each status, in words.
+    pub(crate) words: String,
+    /// Whether all of them succeeded.
+    pub(crate) well: bool,
+}
+
+/// What each parent's jobs have come to.
+pub(crate) async fn ends(ports: &Live, parents: &[ParentKey]) -> Result<Vec<Ended>, Failure> {
+    let mut all = Vec::new();
+    for parent in parents {
+        let (.., words) = progress(ports, parent).await?;
+        let view = ports.store.parent(parent).await?.unwrap_or_default();
+        let well = view.jobs.iter().all(|job| job.status == Status::Succeeded);
+        all.push(Ended { parent: parent.clone(), words, well });
+    }
+    Ok(all)
 }
 
 /// Waits until every job of these parents has ended or is held, with a bar each on standard error.

@@ -60,7 +60,7 @@ pub(crate) async fn posts(options: &Options, limit: usize) -> Result<ExitCode, F
         return Ok(ExitCode::SUCCESS);
     }
     if posts.is_empty() {
-        println!("No posts yet; `glassline submit FILE.json` adds some.");
+        say!("No posts yet; `glassline submit FILE.json` adds some.");
         return Ok(ExitCode::SUCCESS);
     }
     let mut rows = table(&["post", "lane", "priority", "created (UTC)", "jobs"]);
@@ -72,7 +72,7 @@ pub(crate) async fn posts(options: &Options, limit: usize) -> Result<ExitCode, F
         });
         rows.add_row(vec![key.to_string(), lane, priority, created, words.join(", ")]);
     }
-    println!("{rows}");
+    say!("{rows}");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -159,14 +159,14 @@ fn strip(frames: &[&JobRow], outcomes: &[OutcomeRow], now_ms: u64) -> comfy_tabl
 }
 
 fn print_job(job: &JobRow, outcomes: &[OutcomeRow]) {
-    println!("{}", job.key);
+    say!("{}", job.key);
     for (name, value) in row_json(job) {
-        println!("  {name:16} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        say!("  {name:16} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     }
     for outcome in outcomes.iter().filter(|outcome| outcome.key.job == job.key) {
-        println!("  outcome of attempt {}", outcome.key.attempt);
+        say!("  outcome of attempt {}", outcome.key.attempt);
         for (name, value) in row_json(outcome) {
-            println!("    {name:14} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            say!("    {name:14} {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         }
     }
 }
@@ -195,7 +195,7 @@ pub(crate) async fn show(options: &Options, key: &str) -> Result<ExitCode, Failu
     }
     let now_ms = connection.ports.now_ms();
     if let (Some(head), None) = (&view.episode, &job) {
-        println!("{}\n{}", crate::episodes::title(head), strip(&wanted, &view.outcomes, now_ms));
+        say!("{}\n{}", crate::episodes::title(head), strip(&wanted, &view.outcomes, now_ms));
         return Ok(ExitCode::SUCCESS);
     }
     let mut rows = table(&["job", "status", "attempt", "where it lies, or what it waits for"]);
@@ -207,9 +207,9 @@ pub(crate) async fn show(options: &Options, key: &str) -> Result<ExitCode, Failu
             waits_for(job, &view.outcomes, now_ms),
         ]);
     }
-    println!("{parent}\n{rows}");
+    say!("{parent}\n{rows}");
     if !view.orphans.is_empty() {
-        println!("{} accepted task(s) were given up; --json lists them.", view.orphans.len());
+        say!("{} accepted task(s) were given up; --json lists them.", view.orphans.len());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -264,7 +264,7 @@ pub(crate) async fn lanes(options: &Options) -> Result<ExitCode, Failure> {
     if options.json {
         output::json(&json!({ "lanes": values }));
     } else {
-        println!("{rows}");
+        say!("{rows}");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -282,7 +282,7 @@ pub(crate) async fn queues(options: &Options) -> Result<ExitCode, Failure> {
     if options.json {
         output::json(&json!({ "queues": values }));
     } else {
-        println!("{rows}");
+        say!("{rows}");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,7 @@
 //! The glassline command.
 
+#[macro_use]
+mod output;
 mod args;
 mod connect;
 mod demo;
@@ -8,7 +10,6 @@ mod failure;
 mod functions;
 mod local;
 mod look;
-mod output;
 mod stack;
 mod submit;
 

@@ -2,6 +2,7 @@
 
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 use glassline_protocol::ids::Ms;
+use std::io::Write as _;
 
 /// Rows close together, a line under the headings.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
@@ -14,9 +15,25 @@ pub(crate) fn table(headings: &[&str]) -> Table {
     table
 }
 
+/// Prints a line on standard output. A reader that has gone away, as `| head` does, ends the command quietly; anything
+/// else that stops it is said in one sentence.
+pub(crate) fn line(text: std::fmt::Arguments<'_>) {
+    let Err(error) = writeln!(std::io::stdout().lock(), "{text}") else { return };
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
+        std::process::exit(0);
+    }
+    eprintln!("glassline: the output can't be written: {error}");
+    std::process::exit(1);
+}
+
+/// As `println!`, which panics when standard output can't be written.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };
+}
+
 /// Prints JSON on a line of its own.
 pub(crate) fn json(value: &serde_json::Value) {
-    println!("{value}");
+    say!("{value}");
 }
 
 /// A time as people read it, UTC.

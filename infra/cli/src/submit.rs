@@ -104,35 +104,62 @@ pub(crate) async fn run(options: &Options, file: &Path, wait: bool) -> Result<Ex
     }
     wake(&connection, &taken).await;
     let bad = lines.iter().filter(|line| !line.good).count();
+    if !options.json {
+        lines.iter().for_each(print);
+    }
+    let (ended, waited) =
+        if wait { wait_for(options, &connection, &taken).await? } else { (Vec::new(), true) };
     if options.json {
         let posts: Vec<_> =
             lines.iter().map(|line| json!({"id": line.id, "ok": line.good, "what": line.what})).collect();
-        output::json(&json!({ "submitted": posts }));
-    } else {
-        for line in &lines {
-            let id = if line.id.is_empty() { String::new() } else { format!("{}: ", line.id) };
-            if line.good {
-                println!("{id}{}", line.what);
-            } else {
-                eprintln!(
-                    "glassline: {}",
-                    if line.what.contains(&line.id) {
-                        line.what.clone()
-                    } else {
-                        format!("{id}{}", line.what)
-                    }
-                );
-            }
+        let mut report = json!({ "submitted": posts });
+        if wait {
+            let ended = ended.iter().map(|it| json!({"parent": it.parent, "ended": it.words, "ok": it.well}));
+            report["ended"] = ended.collect();
         }
+        output::json(&report);
     }
     if !connection.running && !taken.is_empty() {
-        eprintln!("No stack is running on {}: `glassline local` renders them.", options.data.display());
-    } else if wait {
-        let parents = taken.iter().filter_map(|submission| match submission {
-            Submission::Post(post) => Some(ParentKey::Post(post.id.clone())),
-            Submission::Story(_) => None,
-        });
-        local::wait_for(&connection.ports, &parents.collect::<Vec<_>>()).await?;
+        let waited = if wait { " Nothing was waited for." } else { "" };
+        eprintln!(
+            "No stack is running on {}: `glassline local` renders them.{waited}",
+            options.data.display()
+        );
     }
-    Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let well = bad == 0 && waited && ended.iter().all(|it| it.well);
+    Ok(if well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print(line: &Line) {
+    let Line { id, what, good } = line;
+    let named = if id.is_empty() || what.contains(id) { what.clone() } else { format!("{id}: {what}") };
+    if *good {
+        say!("{}{what}", if id.is_empty() { String::new() } else { format!("{id}: ") });
+    } else {
+        eprintln!("glassline: {named}");
+    }
+}
+
+/// Waits for the posts; what each came to, and whether there was a stack to wait for.
+async fn wait_for(
+    options: &Options,
+    connection: &Connection,
+    taken: &[Submission],
+) -> Result<(Vec<local::Ended>, bool), Failure> {
+    if !connection.running {
+        return Ok((Vec::new(), taken.is_empty()));
+    }
+    let parents = taken.iter().filter_map(|submission| match submission {
+        Submission::Post(post) => Some(ParentKey::Post(post.id.clone())),
+        Submission::Story(_) => None,
+    });
+    let parents: Vec<ParentKey> = parents.collect();
+    local::wait_for(&connection.ports, &parents).await?;
+    let ended = local::ends(&connection.ports, &parents).await?;
+    if !options.json {
+        for it in &ended {
+            say!("{}: {}", it.parent, it.words);
+        }
+    }
+    Ok((ended, true))
 }

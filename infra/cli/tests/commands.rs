@@ -59,6 +59,7 @@ fn the_demo_proves_that_each_shot_was_paid_for_once() {
     let queues = last_json(&glassline(&data, &["queues", "--json"]));
     let qa = queues["queues"].as_array().unwrap().iter().find(|queue| queue["queue"] == "qa.fifo").unwrap();
     assert_eq!(qa["visible"], jobs.len(), "{queues}");
+    waiting_without_a_stack_fails_and_says_so(folder.path(), &data);
 }
 
 /// Each claim has a trace that leads from dispatch through the worker to the finisher, and what was done is counted.
@@ -92,6 +93,57 @@ fn says(output: &Output, sentence: &str) {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "it must fail: {output:?}");
     assert!(error.contains(sentence), "{error}");
+}
+
+/// Without a stack nothing is waited for, and nobody must take that for success.
+fn waiting_without_a_stack_fails_and_says_so(folder: &Path, data: &Path) {
+    let file = folder.join("posts.json");
+    std::fs::write(&file, r#"{"id":"p1","lane":"prism","shots":[{"id":"s1","prompt":"x"}]}"#).unwrap();
+    let file = file.to_str().unwrap();
+    let output = glassline(data, &["submit", file, "--wait"]);
+    says(&output, "Nothing was waited for");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("p1: submitted"), "{output:?}");
+    assert!(glassline(data, &["submit", file]).status.success());
+}
+
+#[test]
+fn numbers_that_make_no_sense_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    says(&glassline(&data, &["ls", "--limit", "0"]), "--limit");
+    says(&glassline(&data, &["episodes", "--limit", "0"]), "--limit");
+    let lanes = folder.path().join("lanes.json");
+    let file = lanes.to_str().unwrap();
+    for (text, sentence) in [
+        (r#""render_min_ms":500,"render_max_ms":5"#, "render_min_ms is 500 and render_max_ms 5"),
+        (r#""starts_per_minute":0"#, "with 0 starts_per_minute nothing would start"),
+    ] {
+        let lane = format!(r#"[{{"name":"a","capacity":1,"recovery":{{"tier":"none"}},{text}}}]"#);
+        std::fs::write(&lanes, lane).unwrap();
+        says(&glassline(&data, &["local", "--lanes", file]), sentence);
+    }
+}
+
+/// A full disk behind standard output is said, and a reader that has gone away ends the command quietly.
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_no_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let run = |stdout: std::process::Stdio| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_glassline"));
+        let command = command.arg("ls").arg("--data").arg(&data).stdout(stdout);
+        command.stderr(std::process::Stdio::piped()).spawn().unwrap().wait_with_output().unwrap()
+    };
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = run(full.into());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    says(&output, "the output can't be written");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = run(writer.into());
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), [].as_slice()), "{output:?}");
 }
 
 #[test]

@@ -128,10 +128,9 @@ async fn random_kills_lose_nothing_and_pay_nothing_twice() {
         "seed {SEED:#x}: killed {killed:?}, {busy} of them busy; faults {:?}",
         stack.sandbox.faults().fired
     );
-    assert!(
-        killed.len() == FUNCTIONS.len() && killed.values().sum::<u32>() >= 20,
-        "too few kills: {killed:?}"
-    );
+    // Rollback only runs when something went wrong early enough, which no seed decides.
+    let always = ["dispatch", "worker", "finisher"].iter().all(|name| killed.contains_key(name));
+    assert!(always && killed.values().sum::<u32>() >= 20, "too few kills: {killed:?}");
     check(&stack, &config, &posts).await;
     stack.stop().await;
 }

@@ -82,6 +82,17 @@ impl LaneSetup {
         if self.capacity == 0 || self.capacity > MAX_CAPACITY {
             return Err(format!("lane {lane}: its capacity is {}; use 1 to {MAX_CAPACITY}", self.capacity));
         }
+        let (min_ms, max_ms) = (self.render_min_ms, self.render_max_ms);
+        if min_ms > max_ms {
+            return Err(format!(
+                "lane {lane}: render_min_ms is {min_ms} and render_max_ms {max_ms}; give both, the second not below the first"
+            ));
+        }
+        if self.starts_per_minute == Some(0) {
+            return Err(format!(
+                "lane {lane}: with 0 starts_per_minute nothing would start; leave it out, or use 1 or more"
+            ));
+        }
         match self.recovery {
             Recovery::Callback { .. } => Err(format!(
                 "lane {lane}: the tier callback needs an address for callbacks, which this stack doesn't have yet; use \

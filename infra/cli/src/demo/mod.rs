@@ -111,7 +111,7 @@ fn killer(reference: String, host: Arc<OnceLock<Host>>, kills: Arc<AtomicU64>) -
 
 fn say(options: &Options, what: &str) {
     if !options.json {
-        println!("{what}");
+        say!("{what}");
     }
 }
 

@@ -226,20 +226,23 @@ impl Report {
                 file,
             ]);
         }
-        println!("\n{rows}");
-        println!("files under {}", self.storage);
+        say!("\n{rows}");
+        say!("files under {}", self.storage);
         for episode in &self.episodes {
-            println!("episode     {} of {} is {}", episode.key, episode.story, episode.status);
+            say!("episode     {} of {} is {}", episode.key, episode.story, episode.status);
         }
         let faults: Vec<_> = self.faults.iter().map(|(name, fired)| format!("{name} {fired}")).collect();
-        println!("faults      {}", faults.join(", "));
+        say!("faults      {}", faults.join(", "));
         let used = &self.operations;
-        println!(
+        say!(
             "per job     {:.1} write units to create, then {:.1}; {:.1} read units; {:.1} messages sent",
-            used.create_write_units, used.write_units, used.read_units, used.messages_sent
+            used.create_write_units,
+            used.write_units,
+            used.read_units,
+            used.messages_sent
         );
         let good = self.jobs.iter().filter(|job| job.is_good()).count();
-        println!(
+        say!(
             "result      {good} of {} renders stored, registered and handed to QA once, each paid for once; {:.1} s",
             self.jobs.len(),
             self.seconds
