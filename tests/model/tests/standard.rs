@@ -75,5 +75,5 @@ fn a_resume_that_lost_the_lease_starts_no_chain_of_polls() {
 }
 
 const REPLAYED: &str = "tick call:0:1:ok:0 call:0:2:ok:0 call:0:3:ok:0 call:0:4:ok:0 call:0:5:ok:0 call:0:6:ok:0 \
-    call:0:7:ok:0 deliver:0 call:0:0:ok:0 tick clock call:0:1:ok:0 call:0:2:ok:0 call:0:3:ok:0 call:0:1:ok:0 deliver:0 \
-    call:1:1:ok:0 deliver:0 call:0:1:ok:0 call:1:2:ok:0 call:1:3:ok:0 call:0:2:ok:0";
+    call:0:7:ok:0 call:0:8:ok:0 deliver:0 call:0:0:ok:0 tick clock call:0:1:ok:0 call:0:2:ok:0 call:0:3:ok:0 call:0:4:ok:0 \
+    call:0:1:ok:0 deliver:0 call:1:1:ok:0 deliver:0 call:0:1:ok:0 call:1:2:ok:0 call:1:3:ok:0 call:0:2:ok:0";
