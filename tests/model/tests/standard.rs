@@ -6,13 +6,19 @@ use std::time::Instant;
 /// Threads: what a small machine has.
 const THREADS: usize = 2;
 
+/// Prints a line in every run: what a test prints by `println!` is only shown when it fails.
+fn say(line: &impl std::fmt::Display) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
 #[test]
 fn the_deployed_handlers_keep_every_invariant_within_the_standard_bounds() {
     let began = Instant::now();
     let (mut unique, mut wrong) = (0, Vec::new());
     for config in standard() {
         let report = check(&config, Bounds { threads: THREADS, ..Bounds::default() });
-        println!("{report}");
+        say(&report);
         for (property, actions) in &report.broken {
             wrong.push(format!("{}: BROKEN: {property}\n{}", config.name, tell(&config, actions)));
         }
@@ -21,7 +27,7 @@ fn the_deployed_handlers_keep_every_invariant_within_the_standard_bounds() {
         }
         unique += report.unique;
     }
-    println!("{unique} different states in {} s", began.elapsed().as_secs());
+    say(&format!("{unique} different states in {} s", began.elapsed().as_secs()));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(unique > 1_000_000, "only {unique} states");
 }
@@ -38,7 +44,7 @@ fn every_seeded_fault_is_found() {
             missed.push(format!("{}: {:?}", mutant.name, report.broken));
             continue;
         };
-        println!("{:<52} found by {property}, in {} steps", mutant.name, actions.len());
+        say(&format!("{:<52} found by {property}, in {} steps", mutant.name, actions.len()));
         // What it prints can be run again and breaks the same; without the fault the way isn't there, or breaks nothing.
         let again = replay(&config, &written(actions)).unwrap();
         assert!(again.contains(property), "{}: {again:?}", mutant.name);
