@@ -101,18 +101,29 @@ async fn stopped() -> Result<(), Failure> {
     tokio::signal::ctrl_c().await.map_err(fail)
 }
 
-/// What a parent's jobs have come to: ended, and all.
-async fn progress(ports: &Live, parent: &ParentKey) -> Result<(u64, u64, String), Failure> {
+/// What a parent's jobs have come to.
+#[derive(Default)]
+struct Progress {
+    all: u64,
+    /// Ended, or held.
+    done: u64,
+    succeeded: u64,
+    /// How many of each status, in words.
+    words: String,
+}
+
+async fn progress(ports: &Live, parent: &ParentKey) -> Result<Progress, Failure> {
     let view = ports.store.parent(parent).await?.unwrap_or_default();
-    let (mut done, mut counts) = (0, std::collections::BTreeMap::<&str, usize>::new());
+    let mut progress = Progress { all: view.jobs.len() as u64, ..Progress::default() };
+    let mut counts = std::collections::BTreeMap::<&str, usize>::new();
     for job in &view.jobs {
         *counts.entry(job.status.word()).or_default() += 1;
-        if job.status.ended() || job.status == Status::Held {
-            done += 1;
-        }
+        progress.done += u64::from(job.status.ended() || job.status == Status::Held);
+        progress.succeeded += u64::from(job.status == Status::Succeeded);
     }
     let words: Vec<_> = counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
-    Ok((done, view.jobs.len() as u64, words.join(", ")))
+    progress.words = words.join(", ");
+    Ok(progress)
 }
 
 fn bar(bars: &MultiProgress, parent: &ParentKey) -> ProgressBar {
@@ -135,10 +146,8 @@ pub(crate) struct Ended {
 pub(crate) async fn ends(ports: &Live, parents: &[ParentKey]) -> Result<Vec<Ended>, Failure> {
     let mut all = Vec::new();
     for parent in parents {
-        let (.., words) = progress(ports, parent).await?;
-        let view = ports.store.parent(parent).await?.unwrap_or_default();
-        let well = view.jobs.iter().all(|job| job.status == Status::Succeeded);
-        all.push(Ended { parent: parent.clone(), words, well });
+        let Progress { all: jobs, succeeded, words, .. } = progress(ports, parent).await?;
+        all.push(Ended { parent: parent.clone(), words, well: succeeded == jobs });
     }
     Ok(all)
 }
@@ -150,10 +159,10 @@ pub(crate) async fn wait_for(ports: &Live, parents: &[ParentKey]) -> Result<(), 
     while !waiting.is_empty() {
         let mut left = Vec::new();
         for (parent, bar) in waiting {
-            let (done, all, message) = progress(ports, parent).await?;
+            let Progress { all, done, words, .. } = progress(ports, parent).await?;
             bar.set_length(all);
             bar.set_position(done);
-            bar.set_message(message);
+            bar.set_message(words);
             if done >= all {
                 bar.finish();
             } else {

@@ -132,11 +132,13 @@ pub(crate) async fn run(options: &Options, file: &Path, wait: bool) -> Result<Ex
 
 fn print(line: &Line) {
     let Line { id, what, good } = line;
-    let named = if id.is_empty() || what.contains(id) { what.clone() } else { format!("{id}: {what}") };
+    let prefix = if id.is_empty() { String::new() } else { format!("{id}: ") };
     if *good {
-        say!("{}{what}", if id.is_empty() { String::new() } else { format!("{id}: ") });
+        say!("{prefix}{what}");
+    } else if what.contains(id) {
+        eprintln!("glassline: {what}");
     } else {
-        eprintln!("glassline: {named}");
+        eprintln!("glassline: {prefix}{what}");
     }
 }
 
