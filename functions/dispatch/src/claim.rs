@@ -2,9 +2,9 @@
 
 use crate::Ports;
 use futures_util::stream::{self, StreamExt as _};
-use glassline_protocol::ids::{LaneName, SlotNo, Token};
+use glassline_protocol::ids::{SlotNo, Token};
 use glassline_protocol::ports::Candidate;
-use glassline_protocol::row::{JobRow, SlotKey};
+use glassline_protocol::row::{JobRow, LaneRow, SlotKey};
 use glassline_protocol::settings::Settings;
 use glassline_protocol::settle::{self, Fault, Settled};
 use glassline_protocol::transition::{JobTransition, SlotTransition};
@@ -39,7 +39,7 @@ enum One {
 pub(crate) async fn fill<P: Ports>(
     ports: &P,
     settings: &Settings,
-    lane: &LaneName,
+    lane: &LaneRow,
     slots: Vec<FreeSlot>,
     candidates: Vec<Candidate>,
 ) -> Filled {
@@ -67,7 +67,7 @@ fn next(queue: &Mutex<VecDeque<Candidate>>) -> Option<Candidate> {
 async fn one<P: Ports>(
     ports: &P,
     settings: &Settings,
-    lane: &LaneName,
+    lane: &LaneRow,
     mut slot: FreeSlot,
     queue: &Mutex<VecDeque<Candidate>>,
 ) -> One {
@@ -92,13 +92,13 @@ enum Claim {
 async fn claim<P: Ports>(
     ports: &P,
     settings: &Settings,
-    lane: &LaneName,
+    lane: &LaneRow,
     slot: &FreeSlot,
     candidate: &Candidate,
     token: &Token,
 ) -> Result<Claim, Fault> {
     let now_ms = ports.now_ms();
-    let key = SlotKey { lane: lane.clone(), number: slot.number };
+    let key = SlotKey { lane: lane.key.clone(), number: slot.number };
     let take = SlotTransition::Take {
         seen: slot.seen.clone(),
         job: candidate.job.clone(),
@@ -114,6 +114,7 @@ async fn claim<P: Ports>(
         token: token.clone(),
         slot: slot.number,
         lease_ms: now_ms.saturating_add(settings.claim_lease_ms),
+        price_micros: lane.price_micros,
     };
     match settle::job(ports, settings.write_repeats, &candidate.job, &claim).await? {
         Settled::Mine(row) => Ok(Claim::Claimed(Box::new(row))),

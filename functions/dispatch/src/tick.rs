@@ -66,7 +66,7 @@ pub async fn tick<P: Ports>(
             break;
         }
         let round: Vec<FreeSlot> = free.drain(..allowed.min(free.len())).collect();
-        let filled = fill(ports, settings, lane_name, round, candidates).await;
+        let filled = fill(ports, settings, &lane, round, candidates).await;
         barren = if filled.claimed.is_empty() { barren + 1 } else { 0 };
         free.extend(filled.left);
         let (started, unsent) = hand_over(ports, settings, secrets, lane_name, filled.claimed).await;

@@ -49,6 +49,7 @@ impl Options {
             | Command::Series { .. }
             | Command::Episodes { .. }
             | Command::Reopen { .. }
+            | Command::Ledger { .. }
             | Command::Queues => false,
         };
         if embedded && self.stack.is_some() {
@@ -123,6 +124,15 @@ pub(crate) enum Command {
     Reopen {
         /// The episode: EPISODE#series#000001.
         episode: String,
+    },
+    /// Show what every attempt cost, or may have cost; fails if a provider accepted any attempt twice. Reads the whole table.
+    Ledger {
+        /// Only this lane.
+        #[arg(long, value_name = "LANE")]
+        lane: Option<String>,
+        /// Only what ended, or started if it hasn't ended, since then: 2026-11-01, 2026-11-01T12:00:00Z, 24h, 7d.
+        #[arg(long, value_name = "WHEN")]
+        since: Option<String>,
     },
     /// Show the queues.
     Queues,

@@ -8,6 +8,7 @@ mod demo;
 mod episodes;
 mod failure;
 mod functions;
+mod ledger;
 mod local;
 mod look;
 mod stack;
@@ -54,6 +55,7 @@ async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Series { add } => episodes::series(&options, add).await,
         Command::Episodes { series, limit } => episodes::list(&options, series.as_deref(), limit).await,
         Command::Reopen { episode } => episodes::reopen_one(&options, &episode).await,
+        Command::Ledger { lane, since } => ledger::run(&options, lane.as_deref(), since.as_deref()).await,
         Command::Queues => look::queues(&options).await,
         Command::Function { name } => Ok(functions::run(&name)),
     }

@@ -54,3 +54,21 @@ pub(crate) fn span(ms: u64) -> String {
         _ => format!("{} h", ms / 3_600_000),
     }
 }
+
+/// An amount in millionths of the currency unit as people read it: at least two decimals, and as many as it needs.
+pub(crate) fn money(micros: u64) -> String {
+    let fraction = format!("{:06}", micros % 1_000_000);
+    let kept = fraction.trim_end_matches('0').len().max(2);
+    format!("{}.{}", micros / 1_000_000, fraction.get(..kept).unwrap_or(&fraction))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::money;
+
+    #[test]
+    fn money_has_two_decimals_or_as_many_as_it_needs() {
+        let amounts = [0, 40_000, 1_500_000, 2_345_678, 1_000_001, 12_000_000].map(money);
+        assert_eq!(amounts, ["0.00", "0.04", "1.50", "2.345678", "1.000001", "12.00"]);
+    }
+}

@@ -116,6 +116,8 @@ fn numbers_that_make_no_sense_are_refused() {
     let file = lanes.to_str().unwrap();
     for (text, sentence) in [
         (r#""render_min_ms":500,"render_max_ms":5"#, "render_min_ms is 500 and render_max_ms 5"),
+        (r#""budget_micros_per_day":5"#, "a budget needs a price_micros"),
+        (r#""budget_micros_per_day":5,"price_micros":6"#, "isn't above budget_micros_per_day"),
         (r#""starts_per_minute":0"#, "with 0 starts_per_minute nothing would start"),
     ] {
         let lane = format!(r#"[{{"name":"a","capacity":1,"recovery":{{"tier":"none"}},{text}}}]"#);

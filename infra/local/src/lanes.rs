@@ -26,6 +26,12 @@ pub struct LaneSetup {
     /// Starts per minute; no limit if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts_per_minute: Option<u32>,
+    /// What a render costs, in millionths of the currency unit; not tracked if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price_micros: Option<u64>,
+    /// Most that may be authorised in a UTC day, in millionths of the currency unit; no limit if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_micros_per_day: Option<u64>,
 }
 
 const fn short_ms() -> u64 {
@@ -48,6 +54,8 @@ pub fn default_lanes() -> Vec<LaneSetup> {
             render_min_ms: short_ms(),
             render_max_ms: long_ms(),
             starts_per_minute: None,
+            price_micros: None,
+            budget_micros_per_day: None,
         })
     };
     [
@@ -93,6 +101,13 @@ impl LaneSetup {
                 "lane {lane}: with 0 starts_per_minute nothing would start; leave it out, or use 1 or more"
             ));
         }
+        if let Some(budget) = self.budget_micros_per_day
+            && self.price_micros.is_none_or(|price| price == 0 || price > budget)
+        {
+            return Err(format!(
+                "lane {lane}: a budget needs a price_micros of 1 or more that isn't above budget_micros_per_day"
+            ));
+        }
         match self.recovery {
             Recovery::Callback { .. } => Err(format!(
                 "lane {lane}: the tier callback needs an address for callbacks, which this stack doesn't have yet; use \
@@ -110,6 +125,8 @@ impl LaneSetup {
     pub fn row(&self) -> LaneRow {
         LaneRow {
             starts_per_minute: self.starts_per_minute,
+            price_micros: self.price_micros,
+            budget_micros_per_day: self.budget_micros_per_day,
             ..LaneRow::new(self.name.clone(), self.capacity)
         }
     }

@@ -4,6 +4,7 @@ pub mod admission;
 pub mod body;
 pub mod ids;
 pub mod intake;
+pub mod ledger;
 pub mod message;
 pub mod note;
 pub mod ports;

@@ -115,6 +115,8 @@ pub(crate) fn job_row(job: &Job) -> JobRow {
         failures: u32::from(job.failures),
         token: token(job.token),
         run: run(job.run),
+        // No decision depends on what a render costs once its attempt is claimed.
+        price_micros: None,
         slot: job.slot.map(u32::from),
         lease_ms: job.lease.map(ms),
         accepted_ms: job.accepted.then_some(1),
@@ -179,6 +181,7 @@ pub(crate) fn outcome_row(outcome: &Outcome) -> OutcomeRow {
         started_ms: None,
         task: task(outcome.task),
         cost: outcome.cost,
+        price_micros: None,
         location: text(LOCATION),
         sha256: text("hash"),
         size_bytes: stored.then_some(1),

@@ -42,7 +42,11 @@ pub struct ParentView {
 }
 
 impl DynamoStore {
-    fn unread<E: ProvideErrorMetadata, R>(&self, operation: &'static str, error: &SdkError<E, R>) -> Unread {
+    pub(super) fn unread<E: ProvideErrorMetadata, R>(
+        &self,
+        operation: &'static str,
+        error: &SdkError<E, R>,
+    ) -> Unread {
         match trouble(error) {
             Trouble::Busy | Trouble::Unknown => {}
             Trouble::Broken => log(operation, &self.table, error),

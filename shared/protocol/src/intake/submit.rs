@@ -110,6 +110,7 @@ pub(crate) fn new_job(key: JobKey, lane: LaneName, rank: String, media: Media, n
         lease_ms: None,
         accepted_ms: None,
         started_ms: None,
+        price_micros: None,
         lane,
         rank,
         created_ms: now_ms,

@@ -121,6 +121,8 @@ row! {
         token: Option<Token> = Token "token",
         /// Nonce of the invocation that acts for the attempt; void once somebody else renews the lease.
         run: Option<Run> = Run "run",
+        /// What its lane said a render costs when this attempt was claimed, in millionths of the currency unit.
+        price_micros: Option<u64> = PriceMicros "price_micros",
         /// The slot it fills.
         slot: Option<SlotNo> = Slot "slot",
         /// When the owner's lease ends, in epoch milliseconds; of a held job, when it is next looked at.

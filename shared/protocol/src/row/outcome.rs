@@ -45,6 +45,8 @@ row! {
         task: Option<TaskId> = Task "task",
         /// What it cost.
         cost: Cost = Cost "cost",
+        /// The price of a render when it was claimed, in millionths of the currency unit, if the lane had one.
+        price_micros: Option<u64> = PriceMicros "price_micros",
         /// Stored: where.
         location: Option<String> = Location "location",
         /// Stored: SHA-256, hex.
@@ -109,6 +111,8 @@ pub struct AttemptEnd {
     pub started_ms: Option<Ms>,
     /// The accepted task, if any.
     pub task: Option<TaskId>,
+    /// The price of a render when it was claimed, in millionths of the currency unit.
+    pub price_micros: Option<u64>,
 }
 
 /// Why an attempt failed.
@@ -136,6 +140,7 @@ impl OutcomeRow {
             started_ms: end.started_ms,
             task: end.task,
             cost,
+            price_micros: end.price_micros,
             location: None,
             sha256: None,
             size_bytes: None,
@@ -234,6 +239,8 @@ row! {
         reason: String = Reason "reason",
         /// What the provider said to the cancel.
         cancel: String = Cancel "cancel",
+        /// The price of a render when the attempt was claimed, in millionths of the currency unit, if it is known.
+        price_micros: Option<u64> = PriceMicros "price_micros",
     }
 }
 

@@ -33,6 +33,7 @@ pub fn end_of(row: &JobRow, now_ms: Ms) -> AttemptEnd {
         at_ms: now_ms,
         started_ms: row.started_ms,
         task: row.task.clone(),
+        price_micros: row.price_micros,
     }
 }
 

@@ -22,6 +22,10 @@ pub async fn give_up_task<P: Store + Provider + Local>(
 ) -> Result<(), Fault> {
     let job = subject.job();
     let view = ports.job(&job).await?;
+    let price_micros = view.as_ref().and_then(|view| {
+        let current = (view.job.attempt == subject.attempt).then_some(view.job.price_micros);
+        current.or_else(|| view.outcome(subject.attempt).map(|outcome| outcome.price_micros)).flatten()
+    });
     let ours = view.is_some_and(|view| {
         let recorded = view.job.attempt == subject.attempt && view.job.task.as_ref() == Some(task);
         let stored = view.outcomes.iter().any(|outcome| match outcome.verdict {
@@ -46,6 +50,7 @@ pub async fn give_up_task<P: Store + Provider + Local>(
         at_ms: ports.now_ms(),
         reason: reason.to_owned(),
         cancel: cancel.to_owned(),
+        price_micros,
     };
     for _ in 0..=repeats {
         if ports.put_orphan(&orphan).await {

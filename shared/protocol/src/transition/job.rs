@@ -28,6 +28,8 @@ pub enum JobTransition {
         slot: SlotNo,
         /// End of the lease, epoch milliseconds.
         lease_ms: Ms,
+        /// What the lane says that a render costs, in millionths of the currency unit, if it says so.
+        price_micros: Option<u64>,
     },
     /// dispatch: make sure that a reservation which never claimed can't claim any more.
     Void {

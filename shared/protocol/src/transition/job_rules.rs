@@ -100,7 +100,9 @@ impl JobTransition {
     #[must_use]
     pub fn rule(&self) -> Rule<F> {
         match self {
-            Self::Claim { seen, token, slot, lease_ms } => claim(*seen, token, *slot, *lease_ms),
+            Self::Claim { seen, token, slot, lease_ms, price_micros } => {
+                claim(*seen, token, *slot, *lease_ms, *price_micros)
+            }
             Self::Void { seen, queue_sk } => void(*seen, queue_sk),
             Self::Accept { ours, now_ms } => accept(ours, *now_ms),
             Self::Start { ours, run, now_ms, lease_ms } => start(ours, run, *now_ms, *lease_ms),
@@ -196,7 +198,7 @@ fn request_cancel(attempt: Attempt) -> Rule<F> {
     }
 }
 
-fn claim(seen: Attempt, token: &Token, slot: SlotNo, lease_ms: Ms) -> Rule<F> {
+fn claim(seen: Attempt, token: &Token, slot: SlotNo, lease_ms: Ms, price_micros: Option<u64>) -> Rule<F> {
     let mut then = vec![
         set_status(Status::Claimed),
         set_number(F::Attempt, u64::from(seen.saturating_add(1))),
@@ -205,6 +207,8 @@ fn claim(seen: Attempt, token: &Token, slot: SlotNo, lease_ms: Ms) -> Rule<F> {
         set_number(F::LeaseMs, lease_ms),
     ];
     then.extend([F::Task, F::Run, F::AcceptedMs, F::StartedMs, F::EndedMs].map(Then::Clear));
+    // The price as it was when this attempt was claimed: a later change of the lane's doesn't rewrite the ledger.
+    then.push(price_micros.map_or(Then::Clear(F::PriceMicros), |price| set_number(F::PriceMicros, price)));
     then.extend(LEAVE);
     Rule {
         when: vec![status_is(Status::Ready), attempt_before_next(seen)],

@@ -40,7 +40,13 @@ fn tries(row: &JobRow, texts: &Texts) -> Vec<JobTransition> {
     let seen_lease_ms = row.lease_ms.unwrap_or(0);
     let failing = [None, Some(MAX_FAILURES - 1)];
     let mut tries = vec![
-        JobTransition::Claim { seen: attempt, token: (texts.token)(attempt + 1), slot: texts.slot, lease_ms },
+        JobTransition::Claim {
+            seen: attempt,
+            token: (texts.token)(attempt + 1),
+            slot: texts.slot,
+            lease_ms,
+            price_micros: None,
+        },
         JobTransition::Void {
             seen: attempt,
             queue_sk: row.queue_sk.as_deref().and_then(next_attempt).unwrap_or_default(),

@@ -38,7 +38,7 @@ fn after_theirs(race: &Race) -> JobRow {
 }
 
 fn claim(token: Token, slot: u32) -> JobTransition {
-    JobTransition::Claim { seen: ATTEMPT, token, slot, lease_ms: NEW_LEASE_MS }
+    JobTransition::Claim { seen: ATTEMPT, token, slot, lease_ms: NEW_LEASE_MS, price_micros: None }
 }
 
 fn start(number: u8) -> JobTransition {

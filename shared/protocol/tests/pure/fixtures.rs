@@ -92,6 +92,7 @@ pub(crate) fn job(status: Status) -> JobRow {
         failures: 1,
         token: owned.then(|| token(1)),
         run: None,
+        price_micros: None,
         slot: (owned && status != Status::Held).then_some(4),
         lease_ms: owned.then_some(SEEN_LEASE_MS),
         accepted_ms: None,

@@ -117,6 +117,7 @@ fn a_post_has_a_head_and_a_spec_and_a_job_for_each_shot() {
             token: None,
             run: None,
             slot: None,
+            price_micros: None,
             lease_ms: None,
             accepted_ms: None,
             started_ms: None,

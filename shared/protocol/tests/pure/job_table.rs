@@ -87,6 +87,7 @@ fn claims() -> Vec<Line> {
                 token: token(1),
                 slot: 7,
                 lease_ms: NEW_LEASE_MS,
+                price_micros: Some(40_000),
             },
             from: &[Ready],
             matches: at,
@@ -94,6 +95,7 @@ fn claims() -> Vec<Line> {
             after: |row| {
                 (row.status, row.attempt, row.token) = (Claimed, ATTEMPT + 1, Some(token(1)));
                 (row.slot, row.lease_ms) = (Some(7), Some(NEW_LEASE_MS));
+                row.price_micros = Some(40_000);
                 (row.task, row.run) = (None, None);
                 (row.accepted_ms, row.started_ms, row.ended_ms) = (None, None, None);
                 leave(row);

@@ -12,6 +12,7 @@ mod fixtures;
 mod intake;
 mod job_table;
 mod lanes;
+mod ledger;
 mod messages;
 mod rank;
 mod rows;

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashSet};
 prop_compose! {
     pub(crate) fn job_row()(
         (key, status, attempt, failures) in (job_key(), select(Status::ALL), any::<u32>(), any::<u32>()),
-        (token, run, slot) in (of(token()), of(run()), any::<Option<u32>>()),
+        (token, run, slot, price_micros) in (of(token()), of(run()), any::<Option<u32>>(), any::<Option<u64>>()),
         (lease_ms, accepted_ms, started_ms, ended_ms) in any::<(Option<u64>, Option<u64>, Option<u64>, Option<u64>)>(),
         (lane, rank, created_ms, media) in (lane(), text(), any::<u64>(), media()),
         (task, error_class, error) in (of(task()), of(class()), of(text())),
@@ -25,7 +25,7 @@ prop_compose! {
         (queue_pk, queue_sk) in (of(text()), of(text())),
     ) -> JobRow {
         JobRow {
-            key, status, attempt, failures, token, run, slot, lease_ms, accepted_ms, started_ms, lane, rank, created_ms,
+            key, status, attempt, failures, token, run, slot, price_micros, lease_ms, accepted_ms, started_ms, lane, rank, created_ms,
             media, task, error_class, error, cancel_requested, qa, ended_ms, queue_pk, queue_sk,
         }
     }
@@ -35,13 +35,13 @@ prop_compose! {
     fn outcome_row()(
         (job, attempt, verdict) in (job_key(), any::<u32>(), select(Verdict::ALL)),
         (lane, at_ms, started_ms, task) in (lane(), any::<u64>(), any::<Option<u64>>(), of(task())),
-        (cost, location, sha256) in (select(Cost::ALL), of(text()), of(text())),
+        (cost, price_micros, location, sha256) in (select(Cost::ALL), any::<Option<u64>>(), of(text()), of(text())),
         (size_bytes, content_type) in (any::<Option<u64>>(), of(text())),
         (width_px, height_px, duration_ms) in any::<(Option<u32>, Option<u32>, Option<u64>)>(),
         (class, reason, counted, retry_at_ms) in (of(class()), of(text()), any::<bool>(), any::<Option<u64>>()),
     ) -> OutcomeRow {
         OutcomeRow {
-            key: OutcomeKey { job, attempt }, verdict, lane, at_ms, started_ms, task, cost, location, sha256, size_bytes,
+            key: OutcomeKey { job, attempt }, verdict, lane, at_ms, started_ms, task, cost, price_micros, location, sha256, size_bytes,
             content_type, width_px, height_px, duration_ms, class, reason, counted, retry_at_ms,
         }
     }
@@ -91,9 +91,9 @@ prop_compose! {
 prop_compose! {
     fn orphan_row()(
         (job, task, attempt, lane) in (job_key(), task(), any::<u32>(), lane()),
-        (at_ms, reason, cancel) in (any::<u64>(), text(), text()),
+        (at_ms, reason, cancel, price_micros) in (any::<u64>(), text(), text(), any::<Option<u64>>()),
     ) -> OrphanRow {
-        OrphanRow { key: OrphanKey { job, task }, attempt, lane, at_ms, reason, cancel }
+        OrphanRow { key: OrphanKey { job, task }, attempt, lane, at_ms, reason, cancel, price_micros }
     }
 }
 

@@ -181,6 +181,7 @@ fn every_other_row_of_a_job_takes_one_write_unit() {
         at_ms: NOW_MS,
         reason: "r".repeat(160),
         cancel: "not offered by the provider".into(),
+        price_micros: Some(u64::MAX),
     };
     let sizes = [
         ("slot", size_bytes(&slot)),
@@ -201,6 +202,7 @@ fn an_outcome_takes_one_write_unit_whatever_the_verdict() {
         at_ms: NOW_MS,
         started_ms: Some(NOW_MS),
         task: Some(long_task()),
+        price_micros: Some(u64::MAX),
     };
     let sha256 = "f".repeat(64);
     let asset = Asset {

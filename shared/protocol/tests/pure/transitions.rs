@@ -225,7 +225,10 @@ fn the_last_attempt_number_is_not_given_twice() {
     let entry = QueueEntry { pk: "READY#luma".into(), sk: "x".into() };
     let attempt = u32::MAX;
     for (transition, status) in [
-        (JobTransition::Claim { seen: attempt, token: token(1), slot: 0, lease_ms: 1 }, Status::Ready),
+        (
+            JobTransition::Claim { seen: attempt, token: token(1), slot: 0, lease_ms: 1, price_micros: None },
+            Status::Ready,
+        ),
         (JobTransition::Void { seen: attempt, queue_sk: "x".into() }, Status::Ready),
         (JobTransition::Requeue { status: Status::Failed, attempt, entry }, Status::Failed),
     ] {

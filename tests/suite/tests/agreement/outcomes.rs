@@ -17,6 +17,7 @@ impl Random {
             at_ms: self.ms(),
             started_ms: self.maybe(Self::ms),
             task: self.maybe(Self::task),
+            price_micros: self.maybe(Self::ms),
         };
         match self.below(3) {
             0 => OutcomeRow::cancelled(end, &self.reason(), Cost::AtRisk),

@@ -97,6 +97,7 @@ impl Random {
             token: self.maybe(Self::token),
             run: self.maybe(Self::run),
             slot: self.maybe(Self::small),
+            price_micros: self.maybe(Self::ms),
             lease_ms: self.maybe(Self::ms),
             accepted_ms: self.maybe(Self::ms),
             started_ms: self.maybe(Self::ms),

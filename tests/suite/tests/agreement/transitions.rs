@@ -23,6 +23,7 @@ impl Random {
                 token: self.token(),
                 slot: self.small(),
                 lease_ms: self.ms(),
+                price_micros: self.maybe(Self::ms),
             },
             1 => JobTransition::Void { seen: self.small(), queue_sk: self.entry().sk },
             2 => JobTransition::Accept { ours, now_ms },

@@ -88,6 +88,7 @@ async fn two_dispatchers_that_claim_alike() {
         token: world.ports.fresh_token(),
         slot: 0,
         lease_ms: world.now_ms() + 1_000,
+        price_micros: None,
     };
     only_the_first_wins(&world, &claim(), &claim()).await;
     let take = || SlotTransition::Take {
