@@ -84,6 +84,9 @@ pub(crate) enum Command {
         /// Seconds between two scheduled ticks of dispatch.
         #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
         tick_seconds: u64,
+        /// Port of the API and the registry page on loopback; without it a free one, which the folder keeps.
+        #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+        port: Option<u16>,
     },
     /// Submit posts and stories from a file: a JSON object, an array, or one object a line; stories also as CSV; `-` reads
     /// JSON from standard input.
@@ -139,7 +142,7 @@ pub(crate) enum Command {
     /// Start as a function of the stack; the local Lambda host does this.
     #[command(hide = true)]
     Function {
-        /// dispatch, worker, finisher or rollback.
+        /// dispatch, worker, finisher, rollback or api.
         name: String,
     },
 }

@@ -24,6 +24,8 @@ pub(crate) struct Addresses {
     pub(crate) dynamo: SocketAddr,
     pub(crate) sqs: SocketAddr,
     pub(crate) provider: SocketAddr,
+    /// The API and the registry page.
+    pub(crate) api: SocketAddr,
 }
 
 /// The sole right to a data folder, for as long as it lives (also when its process is killed).

@@ -5,18 +5,15 @@ use crate::connect::{Connection, connect};
 use crate::failure::Failure;
 use crate::look::waits_for;
 use crate::output::{self, table, time};
-use glassline_aws::dynamo::ParentView;
 use glassline_protocol::ids::{Id, LaneName, ParentKey};
 use glassline_protocol::intake::{NewSeries, create_series, wake_series};
 use glassline_protocol::ports::{Local as _, Store as _};
+use glassline_protocol::registry::{COUNT_LIMIT, Line, ParentView, Registry as _};
 use glassline_protocol::row::{EpisodeKey, EpisodeRow, SeriesKey, SeriesRow, season_and_episode};
 use glassline_protocol::steps::reopen;
 use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
-
-/// Stories counted before the count says "or more".
-const COUNT_LIMIT: usize = 1_000;
 
 /// An episode's title line.
 pub(crate) fn title(head: &EpisodeRow) -> String {
@@ -76,7 +73,7 @@ pub(crate) async fn series(options: &Options, command: Option<SeriesCommand>) ->
     let mut values = Vec::new();
     for row in all(&connection).await? {
         let name = &row.key.0;
-        let left = connection.ports.store.count(&format!("STORIES#{name}"), COUNT_LIMIT).await?;
+        let left = connection.ports.count(&Line::Stories(row.key.clone()), COUNT_LIMIT).await?;
         let episodes = row.next.saturating_sub(1);
         rows.add_row(vec![
             name.to_string(),
@@ -108,7 +105,7 @@ async fn newest(connection: &Connection, series: &SeriesRow, limit: u32) -> Resu
     let mut views = Vec::new();
     for number in (first..=last).rev() {
         let parent = ParentKey::Episode { series: series.key.0.clone(), number };
-        views.extend(connection.ports.store.parent(&parent).await?);
+        views.extend(connection.ports.parent(&parent).await?);
     }
     Ok(views)
 }

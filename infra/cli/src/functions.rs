@@ -8,9 +8,10 @@ pub(crate) fn run(name: &str) -> ExitCode {
         "worker" => glassline_worker::bootstrap::run(),
         "finisher" => glassline_finisher::bootstrap::run(),
         "rollback" => glassline_rollback::bootstrap::run(),
+        "api" => glassline_api::bootstrap::run(),
         other => {
             eprintln!(
-                "glassline: there is no function `{other}`; use dispatch, worker, finisher or rollback"
+                "glassline: there is no function `{other}`; use dispatch, worker, finisher, rollback or api"
             );
             ExitCode::FAILURE
         }

@@ -8,6 +8,7 @@ use glassline_aws::live::Live;
 use glassline_local::lanes::{LaneSetup, default_lanes};
 use glassline_local::stack::{Stack, StackConfig};
 use glassline_protocol::ids::ParentKey;
+use glassline_protocol::registry::Registry as _;
 use glassline_protocol::row::Status;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -32,6 +33,7 @@ pub(crate) fn addresses(stack: &Stack) -> Addresses {
         dynamo: stack.stores.dynamo,
         sqs: stack.stores.sqs,
         provider: stack.sandbox.address,
+        api: stack.api.address,
     }
 }
 
@@ -58,11 +60,13 @@ pub(crate) async fn run(
     options: &Options,
     lanes: Option<&Path>,
     tick_seconds: u64,
+    port: Option<u16>,
 ) -> Result<ExitCode, Failure> {
     let lock = lock(&options.data)?;
     let mut config = stack_config(options.data.clone())?;
     config.lanes = read_lanes(lanes)?;
     config.tick_ms = tick_seconds * 1_000;
+    config.port = port;
     let names: Vec<String> = config.lanes.iter().map(|lane| lane.name.to_string()).collect();
     let stack = Stack::start(config).await?;
     let addresses = addresses(&stack);
@@ -72,6 +76,8 @@ pub(crate) async fn run(
     } else {
         say!("Glassline is up on {}; Ctrl-C stops it.", options.data.display());
         say!("  lanes      {}", names.join(", "));
+        say!("  registry   http://{}/", addresses.api);
+        say!("  secret     in {}", options.data.join("api-secret").display());
         say!("  outputs    {}", stack.storage.display());
         say!("  DynamoDB   http://{}    SQS http://{}", addresses.dynamo, addresses.sqs);
         say!("  provider   http://{}/books", addresses.provider);
@@ -113,7 +119,7 @@ struct Progress {
 }
 
 async fn progress(ports: &Live, parent: &ParentKey) -> Result<Progress, Failure> {
-    let view = ports.store.parent(parent).await?.unwrap_or_default();
+    let view = ports.parent(parent).await?.unwrap_or_default();
     let mut progress = Progress { all: view.jobs.len() as u64, ..Progress::default() };
     let mut counts = std::collections::BTreeMap::<&str, usize>::new();
     for job in &view.jobs {

@@ -4,25 +4,13 @@ use crate::args::Options;
 use crate::connect::{Connection, connect};
 use crate::failure::Failure;
 use crate::output::{self, span, table, time};
-use glassline_aws::dynamo::ParentView;
 use glassline_protocol::ids::{Id, JobKey, ParentKey};
 use glassline_protocol::intake::{month_before, month_of};
 use glassline_protocol::ports::{Local as _, Store as _};
+use glassline_protocol::registry::{COUNT_LIMIT, ParentView, Registry as _, lane_view, shown};
 use glassline_protocol::row::{JobRow, OutcomeRow, Status, Value};
 use serde_json::{Map, json};
-use std::collections::BTreeMap;
 use std::process::ExitCode;
-
-/// Jobs counted in a lane before the count says "or more".
-const COUNT_LIMIT: usize = 1_000;
-
-fn counts(jobs: &[JobRow]) -> BTreeMap<&'static str, usize> {
-    let mut counts = BTreeMap::new();
-    for job in jobs {
-        *counts.entry(job.status.word()).or_default() += 1;
-    }
-    counts
-}
 
 async fn recent(connection: &Connection, limit: usize) -> Result<Vec<(ParentKey, ParentView)>, Failure> {
     let this = month_of(connection.ports.now_ms());
@@ -32,8 +20,8 @@ async fn recent(connection: &Connection, limit: usize) -> Result<Vec<(ParentKey,
     });
     let mut views = Vec::new();
     for month in months {
-        for key in connection.ports.store.posts(&month, limit.saturating_sub(views.len())).await? {
-            if let Some(view) = connection.ports.store.parent(&key).await? {
+        for key in connection.ports.posts(&month, None, limit.saturating_sub(views.len())).await?.items {
+            if let Some(view) = connection.ports.parent(&key).await? {
                 views.push((key, view));
             }
         }
@@ -53,7 +41,7 @@ pub(crate) async fn posts(options: &Options, limit: usize) -> Result<ExitCode, F
                 "priority": head.map(|head| head.priority),
                 "created_ms": head.map(|head| head.created_ms),
                 "jobs": view.jobs.len(),
-                "statuses": counts(&view.jobs),
+                "statuses": view.statuses(),
             })
         });
         output::json(&json!({ "posts": rows.collect::<Vec<_>>() }));
@@ -65,8 +53,7 @@ pub(crate) async fn posts(options: &Options, limit: usize) -> Result<ExitCode, F
     }
     let mut rows = table(&["post", "lane", "priority", "created (UTC)", "jobs"]);
     for (key, view) in &posts {
-        let words: Vec<_> =
-            counts(&view.jobs).iter().map(|(word, count)| format!("{count} {word}")).collect();
+        let words: Vec<_> = view.statuses().iter().map(|(word, count)| format!("{count} {word}")).collect();
         let (lane, priority, created) = view.head.as_ref().map_or_else(Default::default, |head| {
             (head.lane.to_string(), head.priority.to_string(), time(head.created_ms))
         });
@@ -90,15 +77,13 @@ fn parse_key(key: &str) -> Result<(ParentKey, Option<JobKey>), Failure> {
 
 /// A row as JSON, all but its token: a token is the right to write.
 pub(crate) fn row_json<R: glassline_protocol::row::Row>(row: &R) -> Map<String, serde_json::Value> {
-    use glassline_protocol::row::Field as _;
-    let fields = R::Field::ALL.iter().filter(|field| !matches!(field.name(), "token" | "run" | "owner"));
-    let pairs = fields.filter_map(|field| {
-        let value = match row.get(*field)? {
+    let pairs = shown(row).into_iter().map(|(name, value)| {
+        let value = match value {
             Value::Text(text) => text.into(),
             Value::Number(number) => number.into(),
             Value::Flag(flag) => flag.into(),
         };
-        Some((field.name().to_owned(), value))
+        (name.to_owned(), value)
     });
     pairs.collect()
 }
@@ -176,7 +161,7 @@ pub(crate) async fn show(options: &Options, key: &str) -> Result<ExitCode, Failu
     let connection = connect(options).await?;
     let missing =
         || Failure::new(format!("there is no `{key}` in {}; `glassline ls` lists posts", options.place()));
-    let view = connection.ports.store.parent(&parent).await?.ok_or_else(missing)?;
+    let view = connection.ports.parent(&parent).await?.ok_or_else(missing)?;
     let wanted: Vec<&JobRow> =
         view.jobs.iter().filter(|row| job.as_ref().is_none_or(|job| row.key == *job)).collect();
     if job.is_some() && wanted.is_empty() {
@@ -223,42 +208,28 @@ pub(crate) async fn lanes(options: &Options) -> Result<ExitCode, Failure> {
     let ports = &connection.ports;
     let mut rows = table(&["lane", "in use", "capacity", "ready", "later", "held", "paused"]);
     let mut values = Vec::new();
+    let now_ms = ports.now_ms();
     for lane in ports.lanes().await? {
-        let slots = ports.slots(&lane.key).await?;
-        let keys: Vec<JobKey> = slots.iter().filter_map(|slot| slot.job.clone()).collect();
-        let mut jobs = Vec::new();
-        for keys in keys.chunks(100) {
-            jobs.extend(ports.jobs(keys).await?);
-        }
-        let in_use = slots.iter().filter(|slot| {
-            let job = jobs.iter().find(|job| slot.job.as_ref() == Some(&job.key));
-            job.is_some_and(|job| job.status.fills_slot() && job.token == slot.token)
-        });
-        let in_use = in_use.count();
-        let mut waiting = Vec::new();
-        for partition in ["READY", "LATER", "HELD"] {
-            waiting.push(ports.store.count(&format!("{partition}#{}", lane.key), COUNT_LIMIT).await?);
-        }
-        let [ready, later, held] = waiting.try_into().unwrap_or_default();
-        let until = lane.paused_until_ms.filter(|until| *until > ports.now_ms());
+        let view = lane_view(ports, lane).await?;
+        let (lane, until) = (&view.row, view.paused_until_ms(now_ms));
         let paused = if lane.paused {
             "by hand".to_owned()
         } else {
             until.map(|ms| format!("until {}", time(ms))).unwrap_or_default()
         };
-        let reason = lane.pause_reason.clone().filter(|_| !paused.is_empty()).map(|why| format!(" ({why})"));
+        let reason = view.pause_reason(now_ms).map(|why| format!(" ({why})"));
         rows.add_row(vec![
             lane.key.to_string(),
-            in_use.to_string(),
+            view.in_use.to_string(),
             lane.capacity.to_string(),
-            at_most(ready),
-            at_most(later),
-            at_most(held),
+            at_most(view.ready),
+            at_most(view.later),
+            at_most(view.held),
             format!("{paused}{}", reason.unwrap_or_default()),
         ]);
         values.push(json!({
-            "lane": lane.key, "in_use": in_use, "capacity": lane.capacity, "ready": ready, "later": later,
-            "held": held, "paused": lane.paused, "paused_until_ms": until,
+            "lane": lane.key, "in_use": view.in_use, "capacity": lane.capacity, "ready": view.ready,
+            "later": view.later, "held": view.held, "paused": lane.paused, "paused_until_ms": until,
         }));
     }
     if options.json {

@@ -47,7 +47,9 @@ async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     }
     match cli.command {
         Command::Demo => demo::run(&options).await,
-        Command::Local { lanes, tick_seconds } => local::run(&options, lanes.as_deref(), tick_seconds).await,
+        Command::Local { lanes, tick_seconds, port } => {
+            local::run(&options, lanes.as_deref(), tick_seconds, port).await
+        }
         Command::Submit { file, wait } => submit::run(&options, &file, wait).await,
         Command::Ls { limit } => look::posts(&options, limit).await,
         Command::Show { key } => look::show(&options, &key).await,

@@ -9,6 +9,7 @@ use glassline_protocol::ids::{JobKey, ParentKey};
 use glassline_protocol::intake::{Post, parse_posts, submit_post};
 use glassline_protocol::message::Message;
 use glassline_protocol::ports::Store as _;
+use glassline_protocol::registry::Registry as _;
 use glassline_protocol::row::{OutcomeRow, Status};
 use glassline_sandbox::{FaultKind, FaultRule};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +48,7 @@ impl Choices {
 async fn statuses(stack: &Stack, posts: &[Post]) -> BTreeMap<JobKey, Status> {
     let mut statuses = BTreeMap::new();
     for post in posts {
-        let view = stack.ports.store.parent(&ParentKey::Post(post.id.clone())).await.unwrap().unwrap();
+        let view = stack.ports.parent(&ParentKey::Post(post.id.clone())).await.unwrap().unwrap();
         statuses.extend(view.jobs.into_iter().map(|job| (job.key, job.status)));
     }
     statuses
@@ -80,7 +81,7 @@ async fn check(stack: &Stack, config: &StackConfig, posts: &[Post]) {
         qa.entry(message.job).or_default().insert(message.outcome);
     }
     for post in posts {
-        let view = stack.ports.store.parent(&ParentKey::Post(post.id.clone())).await.unwrap().unwrap();
+        let view = stack.ports.parent(&ParentKey::Post(post.id.clone())).await.unwrap().unwrap();
         assert_eq!(view.jobs.len(), post.shots.len(), "a job is lost");
         for job in &view.jobs {
             assert_eq!(job.status, Status::Succeeded, "{job:?}");

@@ -11,3 +11,4 @@ pub mod proxy;
 pub mod schedule;
 pub mod stack;
 pub mod stores;
+pub mod url;

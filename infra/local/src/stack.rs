@@ -6,6 +6,7 @@ use crate::logs::Logs;
 use crate::mapping::{Mapping, MappingError, MappingHandle, spawn};
 use crate::schedule::{Rate, Schedule, ScheduleSpec};
 use crate::stores::{Stores, StoresError, TABLE};
+use crate::url::FunctionUrl;
 use glassline_aws::config::{self, queue_variable};
 use glassline_aws::live::Live;
 use glassline_aws::local::SystemLocal;
@@ -14,7 +15,9 @@ use glassline_protocol::settings::Settings;
 use glassline_sandbox::{AcceptHook, FaultRule, Sandbox, SandboxConfig, SandboxError};
 use serde_json::{Value, json};
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use tokio::net::TcpListener;
 
 /// Time limit of one invocation, in milliseconds.
 const FUNCTION_TIMEOUT_MS: u64 = 30_000;
@@ -38,6 +41,8 @@ pub struct StackConfig {
     pub settings: Settings,
     /// How often the schedule makes a full tick, in milliseconds.
     pub tick_ms: u64,
+    /// The port of the api on loopback; without one the folder's own, which it keeps as long as it is free.
+    pub port: Option<u16>,
     /// What goes wrong at the provider.
     pub faults: Vec<FaultRule>,
     /// Called when the provider has accepted a render, before it answers.
@@ -74,6 +79,7 @@ impl StackConfig {
             lanes: crate::lanes::default_lanes(),
             settings: local_settings(),
             tick_ms: 3_000,
+            port: None,
             faults: Vec::new(),
             on_accept: None,
         }
@@ -98,6 +104,14 @@ pub enum StackError {
     /// A lane or series.
     #[error("a lane or series can't be created: {0}")]
     Lane(#[from] SubmitError),
+    /// The port of the api.
+    #[error("port {port} can't be opened for the api: {source}; choose another one with --port")]
+    Port {
+        /// Which.
+        port: u16,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A file of the data folder.
     #[error("{} can't be written: {source}", path.display())]
     File {
@@ -120,6 +134,10 @@ pub struct Stack {
     pub logs: Logs,
     /// Where outputs are stored.
     pub storage: PathBuf,
+    /// The api, on loopback.
+    pub api: FunctionUrl,
+    /// The secret that its callers present.
+    pub api_secret: String,
     /// Ports without provider and vault: for submitting and looking.
     pub ports: Live,
     mappings: Vec<MappingHandle>,
@@ -151,23 +169,43 @@ fn fresh_secret() -> String {
     hex::encode(bytes)
 }
 
-/// The secret that signs handoffs: kept with the queues, because the messages on them are signed with it.
-fn handoff_secret(folder: &Path) -> Result<String, StackError> {
-    let path = folder.join("handoff-secret");
+/// A secret of the folder, made with it. The one that signs handoffs is kept with the queues, because the messages on them
+/// are signed with it; the api's is kept so that who has it need not ask again.
+fn secret(folder: &Path, name: &str) -> Result<String, StackError> {
+    let path = folder.join(name);
     if let Ok(secret) = std::fs::read_to_string(&path)
         && secret.len() >= glassline_protocol::sign::MIN_SECRET_BYTES
     {
         return Ok(secret);
     }
     let secret = fresh_secret();
-    std::fs::write(&path, &secret).map_err(file_error(&path))?;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
     #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        let mode = std::fs::Permissions::from_mode(0o600);
-        std::fs::set_permissions(&path, mode).map_err(file_error(&path))?;
-    }
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&path).map_err(file_error(&path))?;
+    std::io::Write::write_all(&mut file, secret.as_bytes()).map_err(file_error(&path))?;
     Ok(secret)
+}
+
+/// A listener for the api: on the port asked for, or on the folder's own, or on a free one, which becomes the folder's.
+async fn api_listener(folder: &Path, port: Option<u16>) -> Result<TcpListener, StackError> {
+    if let Some(port) = port {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+        return listener.map_err(|source| StackError::Port { port, source });
+    }
+    let path = folder.join("api-port");
+    let own = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
+    if let Some(port) = own
+        && let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await
+    {
+        return Ok(listener);
+    }
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+    let listener = listener.map_err(|source| StackError::Port { port: 0, source })?;
+    let address = listener.local_addr().map_err(|source| StackError::Port { port: 0, source })?;
+    std::fs::write(&path, address.port().to_string()).map_err(file_error(&path))?;
+    Ok(listener)
 }
 
 /// The providers' configuration, as the functions read it.
@@ -201,8 +239,15 @@ pub fn storage_config(lanes: &[LaneSetup], sandbox_port: u16, root: &Path) -> Va
 }
 
 /// The functions, with reserved concurrency and the most environments of each.
-const FUNCTIONS: [(&str, Option<u32>, u32); 4] =
-    [("dispatch", Some(2), 2), ("worker", None, 8), ("finisher", None, 4), ("rollback", None, 2)];
+const FUNCTIONS: [(&str, Option<u32>, u32); 5] = [
+    ("dispatch", Some(2), 2),
+    ("worker", None, 8),
+    ("finisher", None, 4),
+    ("rollback", None, 2),
+    (API, None, 4),
+];
+/// The function behind the address.
+const API: &str = "api";
 
 /// Queue, function, batch size, concurrency.
 const MAPPINGS: [(&str, &str, u32, u32); 6] = [
@@ -232,11 +277,17 @@ fn specs(config: &StackConfig, env: &[(String, String)]) -> Vec<FunctionSpec> {
     specs.collect()
 }
 
+/// The secrets of a folder.
+struct Secrets {
+    handoff: String,
+    api: String,
+}
+
 fn environment(
     config: &StackConfig,
     stores: &Stores,
     sandbox: &Sandbox,
-    secret: String,
+    secrets: &Secrets,
     storage: &Path,
 ) -> Vec<(String, String)> {
     let pair = |name: &str, value: String| (name.to_owned(), value);
@@ -250,7 +301,8 @@ fn environment(
         pair("AWS_SHARED_CREDENTIALS_FILE", "/dev/null".into()),
         pair("AWS_EC2_METADATA_DISABLED", "true".into()),
         pair(config::TABLE, TABLE.into()),
-        pair(config::HANDOFF_SECRET, secret),
+        pair(config::HANDOFF_SECRET, secrets.handoff.clone()),
+        pair(config::API_SECRET, secrets.api.clone()),
         pair(config::SETTINGS, serde_json::to_string(&config.settings).unwrap_or_default()),
         pair(config::PROVIDERS, providers(&config.lanes, &sandbox.url()).to_string()),
         pair(config::STORAGE, storage_config(&config.lanes, sandbox.address.port(), storage).to_string()),
@@ -268,6 +320,24 @@ fn folder_of(config: &StackConfig) -> (PathBuf, Option<Temporary>) {
             (path.clone(), Some(Temporary(path)))
         }
     }
+}
+
+/// Gives the queues' messages to their functions.
+fn map_queues(stores: &Stores, host: &Host) -> Result<Vec<MappingHandle>, StackError> {
+    let mut mappings = Vec::new();
+    for (queue, function, batch_size, concurrency) in MAPPINGS {
+        let mapping = Mapping {
+            queue: queue.into(),
+            function: function.into(),
+            batch_size,
+            window_ms: 0,
+            max_concurrency: Some(concurrency),
+            report_failures: true,
+            visibility_ms: VISIBILITY_MS,
+        };
+        mappings.push(spawn(stores.engine.clone(), host.clone(), mapping)?);
+    }
+    Ok(mappings)
 }
 
 impl Stack {
@@ -305,23 +375,16 @@ impl Stack {
         for series in default_series(&config.lanes) {
             create_series(&ports, series).await?;
         }
-        let env = environment(&config, &stores, &sandbox, handoff_secret(&folder)?, &storage);
+        let secrets =
+            Secrets { handoff: secret(&folder, "handoff-secret")?, api: secret(&folder, "api-secret")? };
+        let listener = api_listener(&folder, config.port).await?;
+        let env = environment(&config, &stores, &sandbox, &secrets, &storage);
         let logs = Logs::new(Some(log_folder));
         let options = HostOptions { logs: logs.sink(), ..HostOptions::default() };
         let host = Host::start(specs(&config, &env), options).await?;
-        let mut mappings = Vec::new();
-        for (queue, function, batch_size, concurrency) in MAPPINGS {
-            let mapping = Mapping {
-                queue: queue.into(),
-                function: function.into(),
-                batch_size,
-                window_ms: 0,
-                max_concurrency: Some(concurrency),
-                report_failures: true,
-                visibility_ms: VISIBILITY_MS,
-            };
-            mappings.push(spawn(stores.engine.clone(), host.clone(), mapping)?);
-        }
+        let api = FunctionUrl::serve(listener, host.clone(), API)
+            .map_err(|source| StackError::Port { port: config.port.unwrap_or(0), source })?;
+        let mappings = map_queues(&stores, &host)?;
         let schedule = Schedule::spawn(
             host.clone(),
             ScheduleSpec {
@@ -333,11 +396,24 @@ impl Stack {
                 retry_ms: 1_000,
             },
         );
-        Ok(Self { stores, sandbox, host, logs, storage, ports, mappings, schedule, _temporary: temporary })
+        Ok(Self {
+            stores,
+            sandbox,
+            host,
+            logs,
+            storage,
+            api,
+            api_secret: secrets.api,
+            ports,
+            mappings,
+            schedule,
+            _temporary: temporary,
+        })
     }
 
     /// Stops everything, letting running invocations end for a moment. What is stored stays.
     pub async fn stop(self) {
+        drop(self.api);
         self.schedule.stop(2_000).await;
         for mapping in &self.mappings {
             mapping.stop(3_000).await;

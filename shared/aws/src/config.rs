@@ -20,6 +20,10 @@ pub const TABLE: &str = "GLASSLINE_TABLE";
 pub const HANDOFF_SECRET: &str = "GLASSLINE_HANDOFF_SECRET";
 /// The secret before it, which still verifies during a rotation.
 pub const HANDOFF_SECRET_PREVIOUS: &str = "GLASSLINE_HANDOFF_SECRET_PREVIOUS";
+/// Secret that callers of the API present, at least 16 bytes.
+pub const API_SECRET: &str = "GLASSLINE_API_SECRET";
+/// The secret before it, which is still taken during a rotation.
+pub const API_SECRET_PREVIOUS: &str = "GLASSLINE_API_SECRET_PREVIOUS";
 /// Times and limits that differ from the defaults, as JSON of [`Settings`].
 pub const SETTINGS: &str = "GLASSLINE_SETTINGS";
 /// The lanes' providers, as JSON.
@@ -140,15 +144,32 @@ impl<'a> Env<'a> {
     /// # Errors
     /// [`ConfigError`]
     pub fn handoff_secrets(&self) -> Result<Secrets, ConfigError> {
+        self.secrets(HANDOFF_SECRET, HANDOFF_SECRET_PREVIOUS, "the secret that signs handoffs")
+    }
+
+    /// The secrets that callers of the API present.
+    ///
+    /// # Errors
+    /// [`ConfigError`]
+    pub fn api_secrets(&self) -> Result<Secrets, ConfigError> {
+        self.secrets(API_SECRET, API_SECRET_PREVIOUS, "the secret that callers of the API present")
+    }
+
+    fn secrets(
+        &self,
+        current: &'static str,
+        previous: &'static str,
+        meaning: &'static str,
+    ) -> Result<Secrets, ConfigError> {
         let secret = |variable: &'static str, text: String| {
             let why = format!("a secret has at least {MIN_SECRET_BYTES} bytes");
             Secret::new(text).ok_or(ConfigError::Unusable { variable, why })
         };
-        let current = self.required(HANDOFF_SECRET, "the secret that signs handoffs")?;
-        let previous = self.optional(HANDOFF_SECRET_PREVIOUS);
+        let required = self.required(current, meaning)?;
+        let before = self.optional(previous);
         Ok(Secrets {
-            current: secret(HANDOFF_SECRET, current)?,
-            previous: previous.map(|text| secret(HANDOFF_SECRET_PREVIOUS, text)).transpose()?,
+            current: secret(current, required)?,
+            previous: before.map(|text| secret(previous, text)).transpose()?,
         })
     }
 

@@ -5,7 +5,7 @@ use crate::local::SystemLocal;
 use crate::meter::Used;
 use crate::sqs::SqsQueues;
 use crate::telemetry::token_hash;
-use glassline_protocol::ids::{Attempt, JobKey, LaneName, Ms, Run, TaskId, Token};
+use glassline_protocol::ids::{Attempt, JobKey, LaneName, Ms, ParentKey, Run, TaskId, Token};
 use glassline_protocol::ports::{
     Candidate, Created, Envelope, EpisodeView, JobView, Local, NewRow, NotStarted, OutcomePut, Part, Queues,
     Read, Sent, Store, Transacted, Written,
@@ -13,6 +13,7 @@ use glassline_protocol::ports::{
 use glassline_protocol::provider::{
     Cancel, Capabilities, Find, Media, Output, Provider, Reference, RenderRequest, Submit, TaskState,
 };
+use glassline_protocol::registry::{Line, Mark, Page, ParentView, Registry};
 use glassline_protocol::row::{
     EpisodeKey, JobRow, LaneRow, OrphanRow, OutcomeRow, SeriesKey, SeriesRow, SlotKey, SlotRow, SpecRow,
     StoryKey, StoryRow, StorySpecRow,
@@ -184,6 +185,24 @@ impl<P: Send + Sync, V: Send + Sync, L: Send + Sync> Store for Live<P, V, L> {
     }
     async fn open_episodes(&self, series: &SeriesKey, limit: usize) -> Read<Vec<EpisodeKey>> {
         self.store.open_episodes(series, limit).await
+    }
+}
+
+impl<P: Send + Sync, V: Send + Sync, L: Send + Sync> Registry for Live<P, V, L> {
+    async fn parent(&self, parent: &ParentKey) -> Read<Option<ParentView>> {
+        self.store.parent(parent).await
+    }
+    async fn history(&self, job: &JobKey) -> Read<Option<ParentView>> {
+        self.store.history(job).await
+    }
+    async fn posts(&self, month: &str, after: Option<&Mark>, limit: usize) -> Read<Page<ParentKey>> {
+        self.store.posts(month, after, limit).await
+    }
+    async fn held_jobs(&self, lane: &LaneName, after: Option<&Mark>, limit: usize) -> Read<Page<JobKey>> {
+        self.store.held_jobs(lane, after, limit).await
+    }
+    async fn count(&self, line: &Line, limit: usize) -> Read<usize> {
+        self.store.count(line, limit).await
     }
 }
 

@@ -40,6 +40,12 @@ fn spent_on(lane: &LaneRow, day: u64) -> u64 {
     if lane.day.is_some_and(|counted| counted >= day) { lane.day_micros } else { 0 }
 }
 
+/// What was authorised on the UTC day of this time, in millionths of the currency unit.
+#[must_use]
+pub fn spent_today(lane: &LaneRow, now_ms: Ms) -> u64 {
+    spent_on(lane, now_ms / DAY_MS)
+}
+
 /// How many of `wanted` starts the lane allows now.
 #[must_use]
 pub fn room(lane: &LaneRow, now_ms: Ms, wanted: u32) -> Room {

@@ -10,6 +10,7 @@ pub mod note;
 pub mod ports;
 pub mod provider;
 pub mod rank;
+pub mod registry;
 pub mod row;
 pub mod rule;
 pub mod settings;

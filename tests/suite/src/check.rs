@@ -1,10 +1,10 @@
 //! What must hold, checked from the table, the queues, the storage and the provider's own books.
 
 use crate::world::World;
-use glassline_aws::dynamo::ParentView;
 use glassline_protocol::ids::{JobKey, LaneName, ParentKey};
 use glassline_protocol::message::{Message, Qa};
 use glassline_protocol::ports::Store as _;
+use glassline_protocol::registry::{ParentView, Registry as _};
 use glassline_protocol::row::{JobRow, Status};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -136,6 +136,7 @@ pub(crate) async fn run(options: &Options) -> Result<ExitCode, Failure> {
         options,
         &format!("Glassline is up on {}: {jobs} shots for two lanes, and a story.", options.data.display()),
     );
+    say(options, &format!("The registry is at http://{}/ while it runs.", stack.api.address));
     say(options, "A worker is killed in mid-submit, and one answer in ten of the provider is lost.");
     let mut parents = submit(&stack, &posts, &story, &kills).await?;
     let waited = tokio::time::timeout(LIMIT, async {

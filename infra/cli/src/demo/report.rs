@@ -8,6 +8,7 @@ use glassline_local::lanes::LaneSetup;
 use glassline_local::stack::{Stack, storage_config};
 use glassline_protocol::ids::{JobKey, ParentKey};
 use glassline_protocol::message::Message;
+use glassline_protocol::registry::Registry as _;
 use glassline_protocol::row::{EpisodeRow, EpisodeStatus, JobRow, OutcomeRow, Status};
 use serde::Serialize;
 use serde_json::json;
@@ -129,7 +130,7 @@ pub(super) async fn collect(
     let mut jobs = Vec::new();
     let mut episodes = Vec::new();
     for parent in parents {
-        let view = stack.ports.store.parent(parent).await?.unwrap_or_default();
+        let view = stack.ports.parent(parent).await?.unwrap_or_default();
         episodes.extend(view.episode.clone());
         for row in &view.jobs {
             let prefix = format!("{}/", row.key);

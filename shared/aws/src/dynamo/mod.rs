@@ -6,13 +6,13 @@
 mod create;
 mod item;
 mod read;
+mod registry;
 mod retry;
 mod scan;
 mod schema;
 mod transact;
 mod write;
 
-pub use read::ParentView;
 pub use scan::LedgerRows;
 pub use schema::create_table;
 

@@ -5,40 +5,40 @@ use super::retry::{Trouble, log, trouble};
 use super::{DynamoStore, QUEUE_INDEX};
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
-use glassline_protocol::ids::{JobKey, LaneName, Ms, ParentKey};
+use glassline_protocol::ids::{JobKey, LaneName, Ms};
 use glassline_protocol::ports::{
     Candidate, Created, EpisodeView, JobView, NewRow, NotStarted, OutcomePut, Part, Read, Store, Transacted,
     Unread, Written,
 };
 use glassline_protocol::rank::{due_bound, parse_entry};
 use glassline_protocol::row::{
-    EpisodeKey, EpisodeRow, HeadRow, JobRow, LaneRow, OrphanRow, OutcomeRow, PrimaryKey, Row, RowKey,
-    SeriesKey, SeriesRow, SlotKey, SlotRow, SpecKey, SpecRow, StoryKey, StoryRow, StorySpecKey, StorySpecRow,
+    EpisodeKey, EpisodeRow, JobRow, LaneRow, OrphanRow, OutcomeRow, PrimaryKey, Row, RowKey, SeriesKey,
+    SeriesRow, SlotKey, SlotRow, SpecKey, SpecRow, StoryKey, StoryRow, StorySpecKey, StorySpecRow,
 };
 use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition, StoryTransition};
 use std::collections::HashMap;
 
 /// A query of the table or of its index.
-struct Query {
-    index: Option<&'static str>,
-    condition: &'static str,
-    values: Vec<(&'static str, String)>,
-    limit: Option<usize>,
+pub(super) struct Query {
+    pub(super) index: Option<&'static str>,
+    pub(super) condition: &'static str,
+    pub(super) values: Vec<(&'static str, String)>,
+    pub(super) limit: Option<usize>,
+    /// From the last sort key to the first.
+    pub(super) backward: bool,
+    /// After this key.
+    pub(super) start: Option<Item>,
 }
 
-/// Everything of one parent, as the registry shows it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ParentView {
-    /// The head of a post.
-    pub head: Option<HeadRow>,
-    /// The head of an episode.
-    pub episode: Option<EpisodeRow>,
-    /// Its jobs, by key.
-    pub jobs: Vec<JobRow>,
-    /// Its outcomes, by job and attempt.
-    pub outcomes: Vec<OutcomeRow>,
-    /// Its orphans.
-    pub orphans: Vec<OrphanRow>,
+impl Query {
+    /// All of it, forward.
+    pub(super) fn of(
+        index: Option<&'static str>,
+        condition: &'static str,
+        values: Vec<(&'static str, String)>,
+    ) -> Self {
+        Self { index, condition, values, limit: None, backward: false, start: None }
+    }
 }
 
 impl DynamoStore {
@@ -54,10 +54,10 @@ impl DynamoStore {
         Unread::Unavailable
     }
 
-    async fn query(&self, query: Query) -> Read<Vec<Item>> {
+    pub(super) async fn query(&self, query: Query) -> Read<Vec<Item>> {
         let values: HashMap<String, AttributeValue> =
             query.values.into_iter().map(|(name, text)| (name.to_owned(), AttributeValue::S(text))).collect();
-        let (mut items, mut start) = (Vec::new(), None);
+        let (mut items, mut start) = (Vec::new(), query.start);
         loop {
             let left = query.limit.map(|limit| limit.saturating_sub(items.len()));
             let output = self
@@ -69,6 +69,7 @@ impl DynamoStore {
                 .set_consistent_read(query.index.is_none().then_some(true))
                 .key_condition_expression(query.condition)
                 .set_expression_attribute_values(Some(values.clone()))
+                .scan_index_forward(!query.backward)
                 .set_limit(left.and_then(|left| i32::try_from(left).ok()))
                 .set_exclusive_start_key(start)
                 .return_consumed_capacity(Self::capacity())
@@ -147,7 +148,7 @@ impl DynamoStore {
             if until.is_some() { "queue_pk = :pk AND queue_sk < :until" } else { "queue_pk = :pk" };
         let mut values = vec![(":pk", pk.clone())];
         values.extend(until.map(|until| (":until", until)));
-        let query = Query { index: Some(QUEUE_INDEX), condition, values, limit: Some(limit) };
+        let query = Query { limit: Some(limit), ..Query::of(Some(QUEUE_INDEX), condition, values) };
         let items = self.query(query).await?;
         // An entry that can't be read is skipped: it must not keep its neighbours from being dispatched.
         Ok(items.iter().filter_map(|item| candidate(&pk, item)).collect())
@@ -156,58 +157,9 @@ impl DynamoStore {
     /// The keys of a partition of the index, in its order. A key that can't be read is skipped.
     async fn index_keys<K: RowKey>(&self, partition: String, limit: Option<usize>) -> Read<Vec<K>> {
         let values = vec![(":pk", partition)];
-        let query = Query { index: Some(QUEUE_INDEX), condition: "queue_pk = :pk", values, limit };
+        let query = Query { limit, ..Query::of(Some(QUEUE_INDEX), "queue_pk = :pk", values) };
         let items = self.query(query).await?;
         Ok(items.iter().filter_map(|item| K::parse(&key_of(item).ok()?).ok()).collect())
-    }
-
-    /// Everything of one parent but its prompts' rows.
-    ///
-    /// # Errors
-    /// [`Unread`]
-    pub async fn parent(&self, parent: &ParentKey) -> Read<Option<ParentView>> {
-        let values = vec![(":pk", parent.to_string())];
-        let items = self.query(Query { index: None, condition: "pk = :pk", values, limit: None }).await?;
-        let mut view = ParentView::default();
-        for item in &items {
-            let key = key_of(item)?;
-            if key.sk == "HEAD" {
-                match parent {
-                    ParentKey::Post(_) => view.head = Some(from_item(item)?),
-                    ParentKey::Episode { .. } => view.episode = Some(from_item(item)?),
-                }
-            } else if key.sk.contains("#OUTCOME#") {
-                view.outcomes.push(from_item(item)?);
-            } else if key.sk.contains("#ORPHAN#") {
-                view.orphans.push(from_item(item)?);
-            } else if !key.sk.ends_with("#SPEC") {
-                view.jobs.push(from_item(item)?);
-            }
-        }
-        Ok((!items.is_empty()).then_some(view))
-    }
-
-    /// The posts of a month (`2026-11`), newest first, at most `limit`.
-    ///
-    /// # Errors
-    /// [`Unread`]
-    pub async fn posts(&self, month: &str, limit: usize) -> Read<Vec<ParentKey>> {
-        let values = vec![(":pk", format!("POSTS#{month}"))];
-        let query = Query { index: Some(QUEUE_INDEX), condition: "queue_pk = :pk", values, limit: None };
-        let items = self.query(query).await?;
-        let keys = items.iter().rev().filter_map(|item| key_of(item).ok()?.pk.parse().ok());
-        Ok(keys.take(limit).collect())
-    }
-
-    /// How many jobs wait in a partition of the index (`READY#lane`, `LATER#lane`, `HELD#lane`), counted up to `limit`.
-    ///
-    /// # Errors
-    /// [`Unread`]
-    pub async fn count(&self, partition: &str, limit: usize) -> Read<usize> {
-        let values = vec![(":pk", partition.to_owned())];
-        let query =
-            Query { index: Some(QUEUE_INDEX), condition: "queue_pk = :pk", values, limit: Some(limit) };
-        Ok(self.query(query).await?.len())
     }
 }
 
@@ -266,7 +218,7 @@ impl Store for DynamoStore {
         let values =
             vec![(":pk", key.pk), (":first", key.sk.clone()), (":last", format!("{}#OUTCOME#~", key.sk))];
         let condition = "pk = :pk AND sk BETWEEN :first AND :last";
-        let items = self.query(Query { index: None, condition, values, limit: None }).await?;
+        let items = self.query(Query::of(None, condition, values)).await?;
         let (mut row, mut outcomes) = (None, Vec::new());
         for item in &items {
             let found = key_of(item)?;
@@ -289,7 +241,7 @@ impl Store for DynamoStore {
 
     async fn lanes(&self) -> Read<Vec<LaneRow>> {
         let values = vec![(":pk", "LANES".to_owned())];
-        let items = self.query(Query { index: None, condition: "pk = :pk", values, limit: None }).await?;
+        let items = self.query(Query::of(None, "pk = :pk", values)).await?;
         Ok(readable(&items))
     }
 
@@ -299,7 +251,7 @@ impl Store for DynamoStore {
 
     async fn slots(&self, lane: &LaneName) -> Read<Vec<SlotRow>> {
         let values = vec![(":pk", format!("LANE#{lane}"))];
-        let items = self.query(Query { index: None, condition: "pk = :pk", values, limit: None }).await?;
+        let items = self.query(Query::of(None, "pk = :pk", values)).await?;
         Ok(readable(&items))
     }
 

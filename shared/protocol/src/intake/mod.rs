@@ -2,12 +2,18 @@
 //! is idempotent by id, and nothing renders before its rows are whole.
 
 mod any;
+mod differ;
+mod lane;
 mod parse;
 mod story;
 mod story_submit;
 mod submit;
 
 pub use any::{Submission, parse_submissions};
+pub use differ::{post_differences, story_differences};
+pub use lane::{
+    CantSet, LaneChange, LaneSet, MAX_BOOST_MS, MAX_MICROS, MAX_STARTS_PER_MINUTE, set_lane, settings_tag,
+};
 pub use parse::{BadPost, Post, Shot, parse_posts};
 pub use story::{Story, parse_stories, parse_stories_csv};
 pub use story_submit::{EpisodeRows, NewSeries, create_series, episode_rows, submit_story, wake_series};

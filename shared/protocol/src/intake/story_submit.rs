@@ -69,7 +69,7 @@ pub async fn create_series<P: Store + Local>(ports: &P, series: NewSeries) -> Re
     create(ports, &NewRow::Series(row), &format!("series {}", series.name)).await.map(|_| ())
 }
 
-fn prompts(story: &Story, series: &SeriesRow) -> Result<[String; 4], SubmitError> {
+pub(super) fn prompts(story: &Story, series: &SeriesRow) -> Result<[String; 4], SubmitError> {
     let bad = |what: String| SubmitError::BadStory { story: story.story_key(), what };
     let prompts: Vec<String> = match (&story.frames, &story.premise) {
         (Some(frames), _) => frames.clone(),
@@ -111,7 +111,7 @@ pub async fn submit_story<P: Store + Queues + Local>(
         return if found.fingerprint == fingerprint {
             Ok(Submitted::Already(0))
         } else {
-            Err(bad("it exists with other contents; choose another key, or send the same story again".into()))
+            Err(SubmitError::StoryConflict(key))
         };
     }
     let [frame_1, frame_2, frame_3, frame_4] = prompts(story, &series)?;
@@ -151,7 +151,7 @@ pub async fn submit_story<P: Store + Queues + Local>(
             | NewRow::Series(_)
             | NewRow::StorySpec(_)
             | NewRow::Episode(_) => {
-                return Err(bad("it exists with other contents; choose another key".into()));
+                return Err(SubmitError::StoryConflict(key));
             }
         },
     }

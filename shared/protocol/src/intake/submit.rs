@@ -9,6 +9,7 @@ use crate::provider::Media;
 use crate::rank::{rank, ready_entry};
 use crate::row::{HeadKey, HeadRow, JobRow, LaneRow, SlotRow, SpecKey, SpecRow, Status};
 use futures_util::stream::{self, StreamExt as _};
+use std::collections::BTreeSet;
 
 /// Rows written at the same time.
 const CONCURRENCY: usize = 16;
@@ -48,6 +49,9 @@ pub enum SubmitError {
         /// What is wrong.
         what: String,
     },
+    /// Another story has this key.
+    #[error("{0}: it exists with other contents; choose another key, or send the same story again")]
+    StoryConflict(crate::row::StoryKey),
     /// A story that can't be taken.
     #[error("{story}: {what}")]
     BadStory {
@@ -216,14 +220,22 @@ pub async fn submit_post<P: Store + Queues + Local>(
 /// # Errors
 /// [`SubmitError`]
 pub async fn create_lane<S: Store>(store: &S, lane: LaneRow) -> Result<(), SubmitError> {
-    let what = format!("lane {}", lane.key);
-    let capacity = lane.capacity.min(MAX_CAPACITY);
-    create(store, &NewRow::Lane(lane.clone()), &what).await?;
-    let slots = stream::iter(0..capacity)
+    create(store, &NewRow::Lane(lane.clone()), &format!("lane {}", lane.key)).await?;
+    create_slots(store, &lane.key, lane.capacity).await
+}
+
+/// Creates the slots of a lane below its capacity that aren't there.
+pub(super) async fn create_slots<S: Store>(
+    store: &S,
+    lane: &LaneName,
+    capacity: u32,
+) -> Result<(), SubmitError> {
+    let there: BTreeSet<u32> = store.slots(lane).await?.into_iter().map(|slot| slot.key.number).collect();
+    let missing = (0..capacity.min(MAX_CAPACITY)).filter(|number| !there.contains(number));
+    let slots = stream::iter(missing)
         .map(|number| {
-            let row = NewRow::Slot(SlotRow::new(lane.key.clone(), number));
-            let what = &what;
-            async move { create(store, &row, what).await.map(|_| ()) }
+            let row = NewRow::Slot(SlotRow::new(lane.clone(), number));
+            async move { create(store, &row, &format!("lane {lane}")).await.map(|_| ()) }
         })
         .buffer_unordered(CONCURRENCY)
         .collect::<Vec<Result<(), SubmitError>>>()

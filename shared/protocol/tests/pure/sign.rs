@@ -187,3 +187,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn only_a_secret_in_force_is_admitted() {
+    let secret = |text: &str| Secret::new(text).unwrap();
+    let (current, previous) = ("the current secret", "the previous secret");
+    let both = Secrets { current: secret(current), previous: Some(secret(previous)) };
+    let one = Secrets { current: secret(current), previous: None };
+    for (text, by_both, by_one) in [
+        (current, true, true),
+        (previous, true, false),
+        ("the current secre", false, false),
+        ("the current secret ", false, false),
+        ("The current secret", false, false),
+        ("", false, false),
+    ] {
+        assert_eq!((both.admit(text.as_bytes()), one.admit(text.as_bytes())), (by_both, by_one), "{text}");
+    }
+}

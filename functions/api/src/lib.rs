@@ -1,0 +1,118 @@
+//! The api function: authenticated intake, the registry as JSON, and the page that people look at.
+//!
+//! [`Api`] is what every handler gets: the ports, and what the function was configured with. [`router`] puts the routes
+//! together. Each group of routes is a module of [`routes`] that lists what it serves as [`routes::Served`]: method, path,
+//! handler and [`openapi::Operation`] in one place, so that the document at `/openapi.json` and the router are made from
+//! the same list and can't tell different stories. The page at `/` is a router of its own ([`page`]) and isn't in the
+//! document.
+//!
+//! Entry is decided before routing ([`auth`]): whatever lies below `/v1` asks for the shared secret, also paths and methods
+//! that don't exist, but for callbacks, which carry their own signature. Every refusal is a [`problem::Problem`].
+
+pub mod auth;
+pub mod bootstrap;
+pub mod extract;
+pub mod intake;
+pub mod keys;
+pub mod openapi;
+pub mod page;
+pub mod paging;
+pub mod problem;
+pub mod routes;
+pub mod url;
+pub mod views;
+pub mod words;
+
+use crate::problem::{Code, Problem};
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
+use axum::http::HeaderValue;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
+use glassline_protocol::ports::{Local, Queues, Store};
+use glassline_protocol::registry::Registry;
+use glassline_protocol::settings::Settings;
+use glassline_protocol::sign::Secrets;
+use std::sync::Arc;
+
+/// Longest body that a route takes, unless it says otherwise, in bytes.
+pub const MAX_BODY_BYTES: usize = 1 << 20;
+
+/// What the function needs of the world.
+pub trait Ports: Store + Registry + Queues + Local + Send + Sync + 'static {}
+impl<T: Store + Registry + Queues + Local + Send + Sync + 'static> Ports for T {}
+
+/// What the function is configured with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Times and limits.
+    pub settings: Settings,
+    /// What callers present.
+    pub entry: Secrets,
+    /// What signs handoffs.
+    pub handoff: Secrets,
+}
+
+/// The state of every handler: ports and configuration. Clones are the same.
+pub struct Api<P>(Arc<(P, Config)>);
+
+impl<P> Clone for Api<P> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<P> Api<P> {
+    /// Puts ports and configuration together.
+    #[must_use]
+    pub fn new(ports: P, config: Config) -> Self {
+        Self(Arc::new((ports, config)))
+    }
+
+    /// The ports.
+    #[must_use]
+    pub fn ports(&self) -> &P {
+        &self.0.0
+    }
+
+    /// What the function was configured with.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.0.1
+    }
+}
+
+/// Everything that the function serves.
+pub fn router<P: Ports>(api: Api<P>) -> Router {
+    let mut router = Router::new();
+    for served in routes::all::<P>() {
+        router = router.route(served.path, served.route);
+    }
+    router
+        .merge(page::router())
+        .fallback(|| async {
+            Problem::new(Code::NoSuchRoute, "Nothing is served here; /openapi.json lists what is.")
+        })
+        .method_not_allowed_fallback(|| async {
+            Problem::new(Code::BadMethod, "It doesn't take this method; /openapi.json lists which it takes.")
+        })
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .layer(from_fn_with_state(api.clone(), auth::gate::<P>))
+        .layer(from_fn(finish))
+        .with_state(api)
+}
+
+/// What is done with every answer: whoever keeps or shows it is told to keep nothing and to guess nothing, and it is
+/// logged, with its route and never with its address, which may carry tokens.
+async fn finish(request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    for (name, value) in [("cache-control", "no-store"), ("x-content-type-options", "nosniff")] {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    let route = route.as_ref().map_or("none", MatchedPath::as_str);
+    tracing::info!(event = "answered", %method, route, status = response.status().as_u16());
+    response
+}

@@ -1,0 +1,10 @@
+//! What people do to queues.
+
+use super::Served;
+use crate::Ports;
+
+/// What is served.
+#[must_use]
+pub fn routes<P: Ports>() -> Vec<Served<P>> {
+    Vec::new()
+}
