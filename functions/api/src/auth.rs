@@ -40,7 +40,7 @@ pub fn refusal() -> Problem {
 /// Lets requests in, or refuses them before anything of them is read.
 pub(crate) async fn gate<P: Ports>(State(api): State<Api<P>>, request: Request, next: Next) -> Response {
     if asks(request.uri().path()) && !presents(&api.config().entry, request.headers()) {
-        tracing::warn!(event = "secret_refused", "a request without the shared secret was refused");
+        tracing::warn!(event = "secret_refused", method = %request.method(), "a request without the shared secret was refused");
         return refusal().into_response();
     }
     next.run(request).await

@@ -73,11 +73,15 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     }
 }
 
-/// Reads JSON of a type, and names the field that doesn't fit.
+/// Reads a JSON object of a type, and names the field that doesn't fit.
 ///
 /// # Errors
 /// A [`Problem`] for the caller.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // A type that is read from an object would be read from an array too, its fields in order.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Err(Problem::new(Code::BadBody, "The body isn't a JSON object."));
+    }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let (path, what) = (error.path().to_string(), error.inner().to_string());

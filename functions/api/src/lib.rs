@@ -88,7 +88,7 @@ pub fn router<P: Ports>(api: Api<P>) -> Router {
     for served in routes::all::<P>() {
         router = router.route(served.path, served.route);
     }
-    router
+    let inner = router
         .merge(page::router())
         .fallback(|| async {
             Problem::new(Code::NoSuchRoute, "Nothing is served here; /openapi.json lists what is.")
@@ -97,21 +97,30 @@ pub fn router<P: Ports>(api: Api<P>) -> Router {
             Problem::new(Code::BadMethod, "It doesn't take this method; /openapi.json lists which it takes.")
         })
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
-        .layer(from_fn_with_state(api.clone(), auth::gate::<P>))
-        .layer(from_fn(finish))
-        .with_state(api)
+        .layer(from_fn(log))
+        .with_state(api.clone());
+    // The gate stands before all routing: a refusal must not even say which methods an address takes.
+    Router::new()
+        .fallback_service(inner)
+        .layer(from_fn_with_state(api, auth::gate::<P>))
+        .layer(from_fn(keep_nothing))
 }
 
-/// What is done with every answer: whoever keeps or shows it is told to keep nothing and to guess nothing, and it is
-/// logged, with its route and never with its address, which may carry tokens.
-async fn finish(request: Request, next: Next) -> Response {
-    let method = request.method().clone();
-    let route = request.extensions().get::<MatchedPath>().cloned();
+/// Whoever keeps or shows an answer is told to keep nothing and to guess nothing.
+async fn keep_nothing(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     for (name, value) in [("cache-control", "no-store"), ("x-content-type-options", "nosniff")] {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
+    response
+}
+
+/// Logs what was answered, with its route and never with its address, which may carry tokens.
+async fn log(request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let response = next.run(request).await;
     let route = route.as_ref().map_or("none", MatchedPath::as_str);
     tracing::info!(event = "answered", %method, route, status = response.status().as_u16());
     response

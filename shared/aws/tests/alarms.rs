@@ -143,6 +143,7 @@ fn every_alarm_names_a_metric_that_the_code_emits_with_just_those_dimensions() {
         "ProviderStatusUnknown",
         "ReferencesPaidTwice",
         "SignaturesRefused",
+        "SecretsRefused",
     ];
     assert_eq!(rung, needed.map(str::to_owned).into());
 }

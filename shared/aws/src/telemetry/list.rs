@@ -102,6 +102,7 @@ pub const METRICS: &[Metric] = &[
     by_lane("ReferencesPaidTwice", Source::Events("provider_reference_paid_twice", None)),
     // Messages.
     by_function("SignaturesRefused", Source::Events("signature_refused", None)),
+    by_function("SecretsRefused", Source::Events("secret_refused", None)),
     by_function("PoisonMessages", Source::Events("not_handled", Some(("code", "poison")))),
     by_function("MessagesGivenBack", Source::Events("not_handled", Some(("code", "retry_after")))),
     // What is asked of AWS, and what it refused.

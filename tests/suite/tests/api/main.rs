@@ -1,0 +1,18 @@
+//! The api over HTTP, as its Function URL gives it requests, on real engines. Every answer is held against the document.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test stops at what it does not expect"
+)]
+#![allow(missing_docs)]
+
+mod document;
+mod entry;
+mod events;
+mod intake;
+mod lanes;
+mod registry;
+mod support;
