@@ -57,11 +57,30 @@ fn number(payload: &Value, key: &str) -> u64 {
     payload[key].as_u64().unwrap_or_default()
 }
 
+/// Answers a request of a Function URL.
+fn request(event: &Value) -> Result<Value, Failure> {
+    let answer = |body: Value| json!({ "statusCode": 200, "headers": { "content-type": "application/json" }, "body": body });
+    match text(event, "rawPath") {
+        "/echo" => Ok(answer(event.to_string().into())),
+        "/binary" => Ok(json!({
+            "statusCode": 201, "headers": { "content-type": "image/png" }, "cookies": ["a=1; HttpOnly", "b=2"],
+            "body": "/wD/", "isBase64Encoded": true,
+        })),
+        "/number" => Ok(json!(7)),
+        "/header" => Ok(json!({ "statusCode": 200, "headers": { "a b": "c" } })),
+        "/fail" => Err(Failure { error_type: "Test.Failure", message: "the test asked for it".to_owned() }),
+        _ => std::process::exit(1),
+    }
+}
+
 async fn handle(event: LambdaEvent<Value>) -> Result<Value, Failure> {
     let LambdaEvent { payload, context } = event;
     let pid = std::process::id();
     if let Some(records) = payload["Records"].as_array() {
         return batch(records, context.xray_trace_id.as_deref()).await;
+    }
+    if payload["requestContext"]["http"].is_object() {
+        return request(&payload);
     }
     match text(&payload, "do") {
         "sleep" => tokio::time::sleep(Duration::from_millis(number(&payload, "ms"))).await,
