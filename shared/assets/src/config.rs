@@ -30,8 +30,39 @@ pub enum StoreConfig {
         /// The folder; it is created if absent. `.partial` within it holds writes in progress.
         root: PathBuf,
     },
+    /// A bucket of S3, or of a service that speaks S3. The account's keys are those of the environment, as for AWS's
+    /// own SDKs.
+    S3 {
+        /// The bucket's name.
+        bucket: String,
+        /// Its region, such as `eu-central-1`.
+        region: String,
+        /// The address of another service than AWS; if absent that of `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`, else
+        /// AWS's own. Buckets lie below its path.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        endpoint: Option<String>,
+        /// Other keys than those of the environment. They are never read from JSON, nor written to it.
+        #[serde(skip)]
+        keys: Option<S3Keys>,
+    },
     /// This process's memory, for tests: it holds every stored byte and forgets it on exit.
     Memory {},
+}
+
+/// Keys of an S3 account.
+#[derive(Clone, PartialEq, Eq)]
+pub struct S3Keys {
+    /// The access key id.
+    pub id: String,
+    /// The secret access key.
+    pub secret: String,
+}
+
+impl std::fmt::Debug for S3Keys {
+    /// Without the secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("S3Keys").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// A host that a lane's provider serves outputs from.
@@ -134,7 +165,7 @@ pub enum VaultConfigError {
     },
     /// The store can't be opened.
     #[error(
-        "the store at `{root}` can't be opened ({cause}): check that the folder exists and may be written"
+        "the store at `{root}` can't be opened ({cause}): check its configuration, and a folder's permissions"
     )]
     Store {
         /// The store's root.

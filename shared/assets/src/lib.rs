@@ -11,17 +11,18 @@ mod download;
 mod location;
 mod mp4;
 mod policy;
+mod s3;
 pub mod sniff;
 mod still;
 mod store;
 pub mod validate;
 mod webm;
 
-pub use config::{AllowedHost, Limits, StoreConfig, VaultConfig, VaultConfigError};
+pub use config::{AllowedHost, Limits, S3Keys, StoreConfig, VaultConfig, VaultConfigError};
 pub use download::Access;
 pub use location::Location;
 pub use policy::Blocked;
-pub use store::StoreError;
+pub use store::{SignedUrl, StoreError};
 
 use crate::download::{FetchError, Fetched, Fetcher};
 use crate::policy::Policy;
@@ -33,6 +34,7 @@ use glassline_protocol::vault::{Asset, Saved, Vault};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// Fetches, validates and stores outputs. Cheap to clone.
@@ -109,6 +111,22 @@ impl AssetVault {
     #[must_use]
     pub fn path_of(&self, asset: &Asset) -> Option<PathBuf> {
         self.inner.store.path_of(&Location::parse(&asset.location)?)
+    }
+
+    /// An address at which a browser may read an asset for `lifetime`, without any other right; `None` if the store has no
+    /// such thing, or for a location that this vault wouldn't give. It says nothing on whether the object is there.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it can't be signed, for instance for want of keys.
+    pub async fn sign_read(
+        &self,
+        asset: &Asset,
+        lifetime: Duration,
+    ) -> Result<Option<SignedUrl>, StoreError> {
+        match Location::parse(&asset.location) {
+            Some(location) => self.inner.store.sign(&location.to_string(), lifetime).await,
+            None => Ok(None),
+        }
     }
 
     async fn try_save(

@@ -3,10 +3,12 @@
 
 use crate::config::{StoreConfig, VaultConfigError};
 use crate::location::Location;
+use crate::s3;
 use futures_util::TryStreamExt;
 use opendal::options::{ReaderOptions, WriteOptions};
 use opendal::{ErrorKind, Operator, services};
 use sha2::{Digest, Sha256};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
@@ -17,10 +19,16 @@ const PARTIAL: &str = ".partial";
 const PARTIAL_MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// How much is held in memory while copying, in bytes.
 const CHUNK_BYTES: usize = 4 << 20;
+/// How often a write is begun while others write the same object.
+const WRITE_ROUNDS: u32 = 5;
+/// The longest wait before the second round, in milliseconds; it doubles with each.
+const ROUND_WAIT_MS: u64 = 200;
 
 /// A store that failed. What was asked for may or may not have happened: ask again.
 #[derive(Debug, thiserror::Error)]
-#[error("the store failed at `{location}` ({cause}): check its free space and permissions")]
+#[error(
+    "the store failed at `{location}` ({cause}): check that it can be reached, its space and permissions"
+)]
 pub struct StoreError {
     /// Where: the object's location, under the store's root.
     pub location: String,
@@ -34,6 +42,28 @@ pub(crate) struct Store {
     operator: Operator,
     /// The root folder of a store on disk.
     root: Option<PathBuf>,
+    /// The size of a part of a write, in bytes.
+    part_bytes: usize,
+    /// How many parts are written at once.
+    parts_at_once: usize,
+}
+
+/// An address at which anybody may read an object for a while. It isn't shown in logs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignedUrl(String);
+
+impl SignedUrl {
+    /// The address itself: for a browser, never for a log.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for SignedUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SignedUrl(…)")
+    }
 }
 
 impl Store {
@@ -49,7 +79,7 @@ impl Store {
                     services::Fs::default().root(text).atomic_write_dir(&format!("{text}/{PARTIAL}"));
                 let operator = Operator::new(service).map_err(|error| bad(error.to_string()))?;
                 let root = root.canonicalize().map_err(|error| bad(error.to_string()))?;
-                Ok(Self { operator, root: Some(root) })
+                Ok(Self { operator, root: Some(root), part_bytes: CHUNK_BYTES, parts_at_once: 1 })
             }
             StoreConfig::Memory {} => {
                 let bad = |error: opendal::Error| VaultConfigError::Store {
@@ -57,8 +87,25 @@ impl Store {
                     cause: error.to_string(),
                 };
                 let operator = Operator::new(services::Memory::default()).map_err(bad)?;
-                Ok(Self { operator, root: None })
+                Ok(Self { operator, root: None, part_bytes: CHUNK_BYTES, parts_at_once: 1 })
             }
+            StoreConfig::S3 { bucket, region, endpoint, keys } => {
+                let place = s3::Place { bucket, region, endpoint: endpoint.as_deref(), keys: keys.as_ref() };
+                let operator = s3::open(place)?;
+                let (part_bytes, parts_at_once) = (s3::PART_BYTES, s3::PARTS_AT_ONCE);
+                Ok(Self { operator, root: None, part_bytes, parts_at_once })
+            }
+        }
+    }
+
+    /// An address at which anybody may read the object for a while; `None` where the backend has no such thing.
+    pub(crate) async fn sign(&self, path: &str, lifetime: Duration) -> Result<Option<SignedUrl>, StoreError> {
+        if !self.operator.info().capability().presign_read {
+            return Ok(None);
+        }
+        match self.operator.presign_read(path, lifetime).await {
+            Ok(request) => Ok(Some(SignedUrl(request.uri().to_string()))),
+            Err(error) => Err(StoreError { location: path.to_owned(), cause: error.to_string() }),
         }
     }
 
@@ -74,20 +121,30 @@ impl Store {
         let path = location.to_string();
         let failed = |cause: String| StoreError { location: path.clone(), cause };
         let mut file = tokio::fs::File::from_std(file);
-        let first = self.write(location, &mut file, content_type, true).await;
-        match first {
-            Ok(()) => {}
-            Err(WriteError::Exists) => {
-                if !self.holds(&path, size_bytes, &location.sha256).await? {
+        let mut if_absent = true;
+        for round in 0.. {
+            match self.write(location, &mut file, content_type, if_absent).await {
+                Ok(()) => break,
+                Err(WriteError::Exists) if if_absent => {
+                    if self.holds(&path, size_bytes, &location.sha256).await? {
+                        break;
+                    }
                     tracing::warn!(location = path, "a torn or different object is replaced");
-                    match self.write(location, &mut file, content_type, false).await {
-                        Ok(()) => {}
-                        Err(WriteError::Exists) => return Err(failed("it can't be replaced".into())),
-                        Err(WriteError::Failed(cause)) => return Err(failed(cause)),
+                    if_absent = false;
+                }
+                Err(WriteError::Exists) => return Err(failed("it can't be replaced".into())),
+                Err(WriteError::Conflict) if round < WRITE_ROUNDS => wait(round).await,
+                Err(WriteError::Conflict) => {
+                    return Err(failed("others write it at the same time".into()));
+                }
+                Err(WriteError::Failed(cause)) => {
+                    // The answer may have been lost after the object was made.
+                    match self.holds(&path, size_bytes, &location.sha256).await {
+                        Ok(true) => break,
+                        Ok(false) | Err(_) => return Err(failed(cause)),
                     }
                 }
             }
-            Err(WriteError::Failed(cause)) => return Err(failed(cause)),
         }
         // Also for an object that was there: whoever renamed it may have crashed before this.
         self.sync_folders(&path).await.map_err(|error| failed(error.to_string()))
@@ -146,22 +203,25 @@ impl Store {
         let options = WriteOptions {
             if_not_exists: if_absent && offered.write_with_if_not_exists,
             content_type: offered.write_with_content_type.then(|| content_type.to_owned()),
-            chunk: Some(CHUNK_BYTES),
+            chunk: Some(self.part_bytes),
+            concurrent: self.parts_at_once,
             ..WriteOptions::default()
         };
         let mut writer = self.operator.writer_options(&path, options).await?;
-        match copy(file, &mut writer, &location.sha256).await {
-            Ok(()) => {}
-            Err(error) => {
-                if let Err(error) = writer.abort().await {
-                    tracing::warn!(location = path, %error, "a write in progress can't be removed");
-                }
-                return Err(error);
-            }
+        let mut written = copy(file, &mut writer, &location.sha256).await;
+        let copied = written.is_ok();
+        if copied {
+            written = writer.close().await.map(drop).map_err(WriteError::from);
         }
-        // After `close` failed, a part may stay in the folder of writes in progress; `sweep` removes it.
-        writer.close().await?;
-        Ok(())
+        // On disk, after `close` failed, a part may stay in the folder of writes in progress; `sweep` removes it.
+        if written.is_err()
+            && (self.root.is_none() || !copied)
+            && let Err(error) = writer.abort().await
+        {
+            // A bucket's rule on incomplete uploads removes it.
+            tracing::warn!(location = path, %error, "a write in progress can't be removed");
+        }
+        written
     }
 
     /// Makes the folders of an object durable, so that it is still found after a power cut.
@@ -185,6 +245,8 @@ impl Store {
 enum WriteError {
     /// The object is there already.
     Exists,
+    /// Another write of the same object is under way.
+    Conflict,
     Failed(String),
 }
 
@@ -193,6 +255,8 @@ impl From<opendal::Error> for WriteError {
         // Not an enum of ours: new kinds may come.
         if matches!(error.kind(), ErrorKind::ConditionNotMatch | ErrorKind::AlreadyExists) {
             Self::Exists
+        } else if error.kind() == ErrorKind::Conflict {
+            Self::Conflict
         } else {
             Self::Failed(error.to_string())
         }
@@ -203,6 +267,14 @@ impl From<std::io::Error> for WriteError {
     fn from(error: std::io::Error) -> Self {
         Self::Failed(error.to_string())
     }
+}
+
+/// Waits before the next round: anything up to twice as long as before the last, so that racers don't meet again.
+async fn wait(round: u32) {
+    // Seeded at random by the standard library; nothing that a replay needs to see again hangs on it.
+    let random = RandomState::new().build_hasher().finish();
+    let most_ms = ROUND_WAIT_MS << round.min(8);
+    tokio::time::sleep(Duration::from_millis(random % most_ms.max(1))).await;
 }
 
 /// Copies the file, and checks on the way that its bytes are still those that were hashed and validated.

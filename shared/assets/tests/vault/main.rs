@@ -9,6 +9,7 @@
     clippy::disallowed_methods
 )]
 
+mod bucket;
 mod download;
 mod fixtures;
 mod guard;

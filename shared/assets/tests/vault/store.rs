@@ -20,7 +20,7 @@ async fn setup(body: Vec<u8>) -> (Site, AssetVault, TempDir) {
 }
 
 /// A valid picture with many bytes after its end, so that storing it takes a while.
-fn large() -> Vec<u8> {
+pub(crate) fn large() -> Vec<u8> {
     let mut bytes = png();
     bytes.extend((0..24u32 << 18).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()));
     bytes
