@@ -10,12 +10,13 @@ use std::io::Cursor;
 /// Judges an AVIF picture. A moving one (`avis`) is judged by the picture that it shows at rest; its frames aren't
 /// counted.
 pub(crate) fn check(bytes: &[u8], limits: &Limits) -> Result<Picture, Invalid> {
-    let moving = crate::mp4::whole(&mut Cursor::new(bytes), bytes.len() as u64, limits).map_err(|why| match why {
-        Unfit::Invalid(Invalid::Truncated(_)) => Invalid::Truncated("AVIF"),
-        Unfit::Invalid(Invalid::Corrupt { detail, .. }) => Invalid::Corrupt { kind: "AVIF", detail },
-        Unfit::Invalid(other) => other,
-        Unfit::Io(error) => Invalid::corrupt("AVIF", error),
-    })?;
+    let moving =
+        crate::mp4::whole(&mut Cursor::new(bytes), bytes.len() as u64, limits).map_err(|why| match why {
+            Unfit::Invalid(Invalid::Truncated(_)) => Invalid::Truncated("AVIF"),
+            Unfit::Invalid(Invalid::Corrupt { detail, .. }) => Invalid::Corrupt { kind: "AVIF", detail },
+            Unfit::Invalid(other) => other,
+            Unfit::Io(error) => Invalid::corrupt("AVIF", error),
+        })?;
     let read = AvifData::from_reader(&mut Cursor::new(bytes)).map_err(refusal)?;
     let header = read.primary_item_metadata().map_err(refusal)?;
     let size = (header.max_frame_width.get(), header.max_frame_height.get());

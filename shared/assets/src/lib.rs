@@ -5,6 +5,7 @@
 //! depends only on the job, the attempt and the bytes. Storing the same bytes again gives the same answer.
 
 mod address;
+mod avif;
 mod config;
 mod dial;
 mod download;
@@ -166,6 +167,7 @@ impl AssetVault {
             width_px: facts.width_px,
             height_px: facts.height_px,
             duration_ms: facts.duration_ms,
+            frames: facts.frames,
         })
     }
 

@@ -53,7 +53,14 @@ pub(crate) fn check<R: Read + Seek>(
         return Err(Invalid::NoFrames.into());
     }
     let (width_px, height_px) = size(film);
-    Ok(Facts { kind, width_px, height_px, duration_ms: duration_ms(&media, film) })
+    // The index of a film in fragments doesn't tell.
+    let frames = if fragmented { None } else { frames(film) };
+    Ok(Facts { kind, width_px, height_px, duration_ms: duration_ms(&media, film), frames })
+}
+
+/// Checks that the boxes of a file fill it exactly; returns whether a film's index is among them.
+pub(crate) fn whole<R: Read + Seek>(reader: &mut R, size_bytes: u64, limits: &Limits) -> Result<bool, Unfit> {
+    Ok(walk(reader, size_bytes, limits)?.index.is_some())
 }
 
 fn walk<R: Read + Seek>(reader: &mut R, size_bytes: u64, limits: &Limits) -> Result<Walk, Unfit> {
@@ -141,6 +148,12 @@ fn check_chunks(track: &Track, size_bytes: u64) -> Result<usize, Invalid> {
         }
     }
     Ok(chunks.offsets.len())
+}
+
+/// The number of frames that the track's table of times has.
+fn frames(film: &Track) -> Option<u64> {
+    let runs = film.stts.as_ref()?.samples.iter();
+    Some(runs.map(|run| u64::from(run.sample_count)).sum()).filter(|frames| *frames > 0)
 }
 
 fn size(film: &Track) -> (Option<u32>, Option<u32>) {

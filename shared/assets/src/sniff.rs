@@ -17,6 +17,8 @@ pub enum Kind {
     Gif,
     /// WebP, moving or still.
     Webp,
+    /// AVIF, moving or still.
+    Avif,
     /// MP4.
     Mp4,
     /// QuickTime.
@@ -34,6 +36,7 @@ impl Kind {
             Self::Jpeg => "image/jpeg",
             Self::Gif => "image/gif",
             Self::Webp => "image/webp",
+            Self::Avif => "image/avif",
             Self::Mp4 => "video/mp4",
             Self::Mov => "video/quicktime",
             Self::Webm => "video/webm",
@@ -48,6 +51,7 @@ impl Kind {
             Self::Jpeg => "jpg",
             Self::Gif => "gif",
             Self::Webp => "webp",
+            Self::Avif => "avif",
             Self::Mp4 => "mp4",
             Self::Mov => "mov",
             Self::Webm => "webm",
@@ -58,7 +62,7 @@ impl Kind {
     #[must_use]
     pub fn media(self) -> Media {
         match self {
-            Self::Png | Self::Jpeg | Self::Gif | Self::Webp => Media::Image,
+            Self::Png | Self::Jpeg | Self::Gif | Self::Webp | Self::Avif => Media::Image,
             Self::Mp4 | Self::Mov | Self::Webm => Media::Video,
         }
     }
@@ -100,13 +104,22 @@ pub fn sniff(head: &[u8]) -> Result<Kind, Invalid> {
         return match head.get(8..12) {
             Some(b"qt  ") => Ok(Kind::Mov),
             Some(brand) if PICTURE_BRANDS.iter().any(|known| known.as_slice() == brand) => {
-                Err(Invalid::Unsupported("AVIF or HEIF"))
+                if has_brand(head, b"avif") { Ok(Kind::Avif) } else { Err(Invalid::Unsupported("HEIF")) }
             }
             Some(_) => Ok(Kind::Mp4),
             None => Err(Invalid::Truncated("MP4")),
         };
     }
     Err(text(head))
+}
+
+/// Whether a file's first box names a brand, as its own or one that it is compatible with.
+fn has_brand(head: &[u8], brand: &[u8; 4]) -> bool {
+    let size = head.get(..4).and_then(|size| size.try_into().ok()).map_or(0, u32::from_be_bytes);
+    let end = usize::try_from(size).unwrap_or(usize::MAX).min(head.len());
+    // The second word is the version of the first brand.
+    let brands = head.get(8..end).unwrap_or(&[]).chunks_exact(4).enumerate();
+    brands.filter(|(place, _)| *place != 1).any(|(_, found)| found == brand)
 }
 
 /// What a head that isn't media is.

@@ -14,19 +14,29 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
-/// Decodes a picture whole and returns its width and height in pixels.
-pub(crate) fn check(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<(u32, u32), Invalid> {
+/// What was found of a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Picture {
+    /// Width and height in pixels.
+    pub(crate) size: (u32, u32),
+    /// The number of its frames, when known; 1 if it doesn't move.
+    pub(crate) frames: Option<u64>,
+}
+
+/// Decodes a picture whole; of an AVIF picture only the container and the header of its bitstream are read.
+pub(crate) fn check(kind: Kind, bytes: &[u8], limits: &Limits) -> Result<Picture, Invalid> {
     match kind {
         Kind::Png => png(bytes, limits),
-        Kind::Jpeg => jpeg(bytes, limits),
+        Kind::Jpeg => jpeg(bytes, limits).map(|size| Picture { size, frames: Some(1) }),
         Kind::Gif => gif(bytes, limits),
         Kind::Webp => webp(bytes, limits),
+        Kind::Avif => crate::avif::check(bytes, limits),
         Kind::Mp4 | Kind::Mov | Kind::Webm => Err(Invalid::Unknown),
     }
 }
 
-fn png(bytes: &[u8], limits: &Limits) -> Result<(u32, u32), Invalid> {
-    let frames = png_frames(bytes)?;
+fn png(bytes: &[u8], limits: &Limits) -> Result<Picture, Invalid> {
+    let mut frames = png_frames(bytes)?;
     let error = |error| decode_error("PNG", error);
     let open = || PngDecoder::with_limits(Cursor::new(bytes), image_limits(limits)).map_err(error);
     let size = still("PNG", open()?, limits)?;
@@ -35,12 +45,14 @@ fn png(bytes: &[u8], limits: &Limits) -> Result<(u32, u32), Invalid> {
         check_animation(size, frames, limits)?;
         let mut decoder = decoder;
         decoder.set_limits(image_limits(limits)).map_err(error)?;
-        moving("PNG", decoder.apng().map_err(error)?.into_frames())?;
+        frames = moving("PNG", decoder.apng().map_err(error)?.into_frames())?;
+    } else {
+        frames = 1;
     }
-    Ok(size)
+    Ok(Picture { size, frames: Some(frames) })
 }
 
-fn gif(bytes: &[u8], limits: &Limits) -> Result<(u32, u32), Invalid> {
+fn gif(bytes: &[u8], limits: &Limits) -> Result<Picture, Invalid> {
     let frames = gif_frames(bytes)?;
     let error = |error| decode_error("GIF", error);
     let mut decoder = GifDecoder::new(Cursor::new(bytes)).map_err(error)?;
@@ -48,21 +60,29 @@ fn gif(bytes: &[u8], limits: &Limits) -> Result<(u32, u32), Invalid> {
     check_animation(size, frames, limits)?;
     decoder.set_limits(image_limits(limits)).map_err(error)?;
     let decoded = moving("GIF", decoder.into_frames())?;
-    if decoded < frames { Err(Invalid::Truncated("GIF")) } else { Ok(size) }
+    if decoded < frames {
+        Err(Invalid::Truncated("GIF"))
+    } else {
+        Ok(Picture { size, frames: Some(decoded) })
+    }
 }
 
-fn webp(bytes: &[u8], limits: &Limits) -> Result<(u32, u32), Invalid> {
+fn webp(bytes: &[u8], limits: &Limits) -> Result<Picture, Invalid> {
     let frames = webp_frames(bytes)?;
     let error = |error| decode_error("WebP", error);
     let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(error)?;
     let size = check_size("WebP", &decoder, limits)?;
     decoder.set_limits(image_limits(limits)).map_err(error)?;
     if !decoder.has_animation() {
-        return still("WebP", decoder, limits);
+        return still("WebP", decoder, limits).map(|size| Picture { size, frames: Some(1) });
     }
     check_animation(size, frames, limits)?;
     let decoded = moving("WebP", decoder.into_frames())?;
-    if decoded < frames { Err(Invalid::Truncated("WebP")) } else { Ok(size) }
+    if decoded < frames {
+        Err(Invalid::Truncated("WebP"))
+    } else {
+        Ok(Picture { size, frames: Some(decoded) })
+    }
 }
 
 /// JPEG is decoded by the library that `image` uses, but strictly: `image` takes undecodable data as grey. Data that
@@ -114,7 +134,11 @@ fn check_size(
     Ok(size)
 }
 
-fn check_pixels(kind: &'static str, (width, height): (u32, u32), limits: &Limits) -> Result<(), Invalid> {
+pub(crate) fn check_pixels(
+    kind: &'static str,
+    (width, height): (u32, u32),
+    limits: &Limits,
+) -> Result<(), Invalid> {
     if width == 0 || height == 0 {
         return Err(Invalid::corrupt(kind, "it has no pixels"));
     }

@@ -1,4 +1,4 @@
-//! Whether a file is a complete, usable output: its type by content, decoded whole (pictures) or with a complete
+//! Whether a file is a complete, usable output: its type by content, decoded whole (pictures; of AVIF the header) or with a complete
 //! container that holds a film (MP4, QuickTime, WebM).
 
 use crate::config::Limits;
@@ -115,6 +115,8 @@ pub struct Facts {
     pub height_px: Option<u32>,
     /// The play time of a film in milliseconds, when known.
     pub duration_ms: Option<u64>,
+    /// The number of its frames, when known: 1 for a picture that doesn't move.
+    pub frames: Option<u64>,
 }
 
 /// Judges a file of `size_bytes` bytes. A picture is read into memory and decoded; of a film only the index is read.
@@ -136,15 +138,16 @@ pub fn validate<R: Read + Seek>(
         return Err(Invalid::WrongMedia { found: noun(kind.media()), wanted: noun(expected) }.into());
     }
     let facts = match kind {
-        Kind::Png | Kind::Jpeg | Kind::Gif | Kind::Webp => {
+        Kind::Png | Kind::Jpeg | Kind::Gif | Kind::Webp | Kind::Avif => {
             if size_bytes > limits.image_max_bytes {
                 return Err(Invalid::TooLarge("bytes").into());
             }
             reader.seek(SeekFrom::Start(0))?;
             let mut bytes = Vec::new();
             reader.by_ref().take(size_bytes).read_to_end(&mut bytes)?;
-            let (width_px, height_px) = crate::still::check(kind, &bytes, limits)?;
-            Facts { kind, width_px: Some(width_px), height_px: Some(height_px), duration_ms: None }
+            let found = crate::still::check(kind, &bytes, limits)?;
+            let (width_px, height_px) = (Some(found.size.0), Some(found.size.1));
+            Facts { kind, width_px, height_px, duration_ms: None, frames: found.frames }
         }
         Kind::Mp4 | Kind::Mov => crate::mp4::check(reader, size_bytes, kind, limits)?,
         Kind::Webm => crate::webm::check(reader, size_bytes, limits)?,

@@ -195,6 +195,8 @@ fn read_index(header: &[u8], info: &[u8], tracks: &[u8]) -> Result<Facts, Invali
         width_px: pixels(video.pixel_width()),
         height_px: pixels(video.pixel_height()),
         duration_ms: duration_ms(file.info().duration(), file.info().timestamp_scale().get()),
+        // Only its blocks would tell, and they aren't read.
+        frames: None,
     })
 }
 

@@ -25,6 +25,9 @@ pub struct Asset {
     /// Play time of a video in milliseconds, when known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+    /// The number of frames, when known: 1 for a picture that doesn't move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<u64>,
 }
 
 /// The answer to a request to fetch and store an output.

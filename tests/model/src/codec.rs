@@ -189,6 +189,7 @@ pub(crate) fn outcome_row(outcome: &Outcome) -> OutcomeRow {
         width_px: None,
         height_px: None,
         duration_ms: None,
+        frames: None,
         class: outcome.class,
         reason: (!stored).then(|| REASON.to_owned()),
         counted: outcome.counted,

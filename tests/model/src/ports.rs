@@ -453,6 +453,7 @@ impl Vault for Ports<'_> {
                 width_px: None,
                 height_px: None,
                 duration_ms: None,
+                frames: None,
             }),
             Reply::SaveRefused => Saved::Refused { class: ErrorClass::BadOutput, reason: "why".into() },
             Reply::SaveBarred => Saved::Barred { reason: "why".into() },

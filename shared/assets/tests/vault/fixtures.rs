@@ -14,6 +14,7 @@ pub(crate) struct Sample {
     pub(crate) bytes: Vec<u8>,
     pub(crate) size: (u32, u32),
     pub(crate) duration_ms: Option<u64>,
+    pub(crate) frames: Option<u64>,
 }
 
 macro_rules! data {
@@ -59,34 +60,49 @@ fn gif_encoded() -> Vec<u8> {
 
 /// Every valid file, of all kinds and the variants that providers send.
 pub(crate) fn samples() -> Vec<Sample> {
-    let still = |name, kind, bytes, size| Sample { name, kind, bytes, size, duration_ms: None };
-    let film = |name, kind, bytes, duration_ms| Sample { name, kind, bytes, size: (64, 48), duration_ms };
+    let still = |name, kind, bytes, size, frames| Sample {
+        name,
+        kind,
+        bytes,
+        size,
+        duration_ms: None,
+        frames: Some(frames),
+    };
+    let film = |name, kind, bytes, duration_ms, frames| Sample {
+        name,
+        kind,
+        bytes,
+        size: (64, 48),
+        duration_ms,
+        frames,
+    };
     vec![
-        still("png", Kind::Png, png(), (40, 30)),
-        still("png of 16 bits", Kind::Png, png16(), (24, 10)),
-        still("interlaced png", Kind::Png, data!("interlaced.png"), (64, 48)),
-        still("moving png", Kind::Png, data!("moving.apng"), (48, 32)),
-        still("jpeg", Kind::Jpeg, encoded(ImageFormat::Jpeg), (40, 30)),
-        still("baseline jpeg", Kind::Jpeg, data!("baseline.jpg"), (64, 48)),
-        still("progressive jpeg", Kind::Jpeg, data!("progressive.jpg"), (64, 48)),
-        still("grey jpeg", Kind::Jpeg, data!("gray.jpg"), (64, 48)),
-        still("cmyk jpeg", Kind::Jpeg, data!("cmyk.jpg"), (64, 48)),
-        still("jpeg with restarts", Kind::Jpeg, data!("restart.jpg"), (64, 48)),
-        still("gif", Kind::Gif, gif_encoded(), (40, 30)),
-        still("moving gif", Kind::Gif, data!("moving.gif"), (48, 32)),
-        still("lossless webp", Kind::Webp, encoded(ImageFormat::WebP), (40, 30)),
-        still("lossy webp", Kind::Webp, data!("lossy.webp"), (64, 48)),
-        still("moving webp", Kind::Webp, data!("moving.webp"), (48, 32)),
-        film("mp4", Kind::Mp4, data!("clip.mp4"), Some(1000)),
-        film("mp4, index first", Kind::Mp4, data!("clip-faststart.mp4"), Some(1000)),
-        film("mp4 with sound", Kind::Mp4, data!("clip-sound.mp4"), Some(1000)),
-        film("mp4 in fragments", Kind::Mp4, data!("clip-fragments.mp4"), None),
-        film("mp4, HEVC", Kind::Mp4, data!("clip-hevc.mp4"), Some(1000)),
-        film("mp4, AV1", Kind::Mp4, data!("clip-av1.mp4"), Some(1000)),
-        film("mov", Kind::Mov, data!("clip.mov"), Some(1000)),
-        film("webm", Kind::Webm, data!("clip.webm"), Some(1000)),
-        film("webm, VP9", Kind::Webm, data!("clip-vp9.webm"), Some(1000)),
-        film("live webm", Kind::Webm, data!("clip-live.webm"), None),
+        still("png", Kind::Png, png(), (40, 30), 1),
+        still("png of 16 bits", Kind::Png, png16(), (24, 10), 1),
+        still("interlaced png", Kind::Png, data!("interlaced.png"), (64, 48), 1),
+        still("moving png", Kind::Png, data!("moving.apng"), (48, 32), 5),
+        still("jpeg", Kind::Jpeg, encoded(ImageFormat::Jpeg), (40, 30), 1),
+        still("baseline jpeg", Kind::Jpeg, data!("baseline.jpg"), (64, 48), 1),
+        still("progressive jpeg", Kind::Jpeg, data!("progressive.jpg"), (64, 48), 1),
+        still("grey jpeg", Kind::Jpeg, data!("gray.jpg"), (64, 48), 1),
+        still("cmyk jpeg", Kind::Jpeg, data!("cmyk.jpg"), (64, 48), 1),
+        still("jpeg with restarts", Kind::Jpeg, data!("restart.jpg"), (64, 48), 1),
+        still("gif", Kind::Gif, gif_encoded(), (40, 30), 1),
+        still("moving gif", Kind::Gif, data!("moving.gif"), (48, 32), 5),
+        still("lossless webp", Kind::Webp, encoded(ImageFormat::WebP), (40, 30), 1),
+        still("lossy webp", Kind::Webp, data!("lossy.webp"), (64, 48), 1),
+        still("moving webp", Kind::Webp, data!("moving.webp"), (48, 32), 5),
+        still("avif", Kind::Avif, data!("still.avif"), (64, 48), 1),
+        film("mp4", Kind::Mp4, data!("clip.mp4"), Some(1000), Some(10)),
+        film("mp4, index first", Kind::Mp4, data!("clip-faststart.mp4"), Some(1000), Some(10)),
+        film("mp4 with sound", Kind::Mp4, data!("clip-sound.mp4"), Some(1000), Some(10)),
+        film("mp4 in fragments", Kind::Mp4, data!("clip-fragments.mp4"), None, None),
+        film("mp4, HEVC", Kind::Mp4, data!("clip-hevc.mp4"), Some(1000), Some(10)),
+        film("mp4, AV1", Kind::Mp4, data!("clip-av1.mp4"), Some(1000), Some(10)),
+        film("mov", Kind::Mov, data!("clip.mov"), Some(1000), Some(10)),
+        film("webm", Kind::Webm, data!("clip.webm"), Some(1000), None),
+        film("webm, VP9", Kind::Webm, data!("clip-vp9.webm"), Some(1000), None),
+        film("live webm", Kind::Webm, data!("clip-live.webm"), None, None),
     ]
 }
 

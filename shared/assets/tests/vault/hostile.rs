@@ -86,13 +86,14 @@ fn apply(bytes: &mut Vec<u8>, change: &Change) {
     }
 }
 
-const MAGICS: [&[u8]; 8] = [
+const MAGICS: [&[u8]; 9] = [
     b"",
     b"\x89PNG\r\n\x1a\n",
     b"\xff\xd8\xff",
     b"GIF89a",
     b"RIFF\xf0\0\0\0WEBP",
     b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom\0\0\0\0moov",
+    b"\0\0\0\x14ftypavif\0\0\0\0avif\0\0\0\xf9meta",
     b"\0\0\0\x14ftypqt  \0\0\0\0qt  ",
     b"\x1a\x45\xdf\xa3\x84\x42\x82\x81w\x18\x53\x80\x67\x01\xff\xff\xff\xff\xff\xff\xff",
 ];
@@ -118,7 +119,9 @@ proptest! {
 /// Every byte of every film's index set to both extremes: the fields of sizes, counts and offsets are all among them.
 #[test]
 fn extreme_fields_never_panic() {
-    for sample in SAMPLES.iter().filter(|sample| sample.kind.media() == Media::Video) {
+    for sample in
+        SAMPLES.iter().filter(|sample| sample.kind.media() == Media::Video || sample.kind == Kind::Avif)
+    {
         for at in 0..sample.bytes.len() {
             for value in [0, 0x7f, 0xff] {
                 let mut bytes = sample.bytes.clone();

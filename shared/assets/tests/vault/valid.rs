@@ -1,6 +1,6 @@
 //! What is accepted, and that nothing less is.
 
-use crate::fixtures::{bomb, boxes, data, png, png_claiming, samples, without_box};
+use crate::fixtures::{Sample, bomb, boxes, data, png, png_claiming, samples, without_box};
 use glassline_assets::Limits;
 use glassline_assets::sniff::{Kind, sniff};
 use glassline_assets::validate::{Facts, Invalid, Unfit, validate};
@@ -32,6 +32,7 @@ fn whole_files_are_accepted_with_their_facts() {
             sample.name
         );
         assert_eq!(facts.duration_ms, sample.duration_ms, "{}", sample.name);
+        assert_eq!(facts.frames, sample.frames, "{}", sample.name);
     }
 }
 
@@ -77,6 +78,24 @@ fn a_picture_whose_rest_is_zeros_is_refused() {
 }
 
 #[test]
+fn an_avif_that_claims_a_great_size_is_refused() {
+    let whole = data!("still.avif");
+    // Another first brand with `avif` among the compatible ones is AVIF too.
+    let mut other = whole.clone();
+    other[8..12].copy_from_slice(b"mif1");
+    assert_eq!(judge(&other, Media::Image, &Limits::default()).unwrap().kind, Kind::Avif);
+    // The bitstream's header counts, whatever the container says of the size.
+    let mut claiming = whole.clone();
+    let extents = whole.windows(4).position(|part| part == b"ispe").unwrap() + 8;
+    claiming[extents..extents + 4].copy_from_slice(&u32::MAX.to_be_bytes());
+    let judged = judge(&claiming, Media::Image, &Limits::default());
+    assert!(judged.is_err() || judged.unwrap().width_px == Some(64));
+    let without = without_box(&whole, "mdat");
+    assert!(judge(&without, Media::Image, &Limits::default()).is_err());
+    assert!(judge(&without_box(&whole, "meta"), Media::Image, &Limits::default()).is_err());
+}
+
+#[test]
 fn a_jpeg_with_undecodable_data_is_refused() {
     let whole = data!("baseline.jpg");
     let scan = whole.windows(2).position(|pair| pair == [0xff, 0xda]).unwrap() + 16;
@@ -91,7 +110,9 @@ fn a_jpeg_with_undecodable_data_is_refused() {
 
 #[test]
 fn bytes_after_the_end_of_a_picture_are_allowed() {
-    for mut sample in samples().into_iter().filter(|sample| sample.kind.media() == Media::Image) {
+    // An AVIF file is a row of boxes, as a film is: what follows the last one would have to be one too.
+    let ending = |sample: &Sample| sample.kind.media() == Media::Image && sample.kind != Kind::Avif;
+    for mut sample in samples().into_iter().filter(ending) {
         sample.bytes.extend_from_slice(b"appended");
         assert!(judge(&sample.bytes, Media::Image, &Limits::default()).is_ok(), "{}", sample.name);
     }
@@ -125,7 +146,10 @@ fn what_is_no_media_is_named() {
     for (bytes, expected) in cases {
         assert_eq!(code(bytes, Media::Image), expected, "{}", String::from_utf8_lossy(bytes));
     }
-    assert_eq!(code(&data!("still.avif"), Media::Image), "unsupported_type");
+    let heif =
+        data!("still.avif").iter().map(|byte| if *byte == b'v' { b'x' } else { *byte }).collect::<Vec<_>>();
+    let heif = [b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", &heif[32..]].concat();
+    assert_eq!(code(&heif, Media::Image), "unsupported_type");
     // A text cut within a character is a text still.
     let text = "é".repeat(400);
     assert_eq!(sniff(&text.as_bytes()[..511]), Err(Invalid::Text));

@@ -61,6 +61,8 @@ row! {
         height_px: Option<u32> = HeightPx "height_px",
         /// Stored: play time in milliseconds.
         duration_ms: Option<u64> = DurationMs "duration_ms",
+        /// Stored: number of frames.
+        frames: Option<u64> = Frames "frames",
         /// Failed: class.
         class: Option<ErrorClass> = Class "class",
         /// Failed or cancelled: one sentence.
@@ -148,6 +150,7 @@ impl OutcomeRow {
             width_px: None,
             height_px: None,
             duration_ms: None,
+            frames: None,
             class: None,
             reason: None,
             counted: false,
@@ -166,6 +169,7 @@ impl OutcomeRow {
             width_px: asset.width_px,
             height_px: asset.height_px,
             duration_ms: asset.duration_ms,
+            frames: asset.frames,
             ..Self::blank(end, Verdict::Stored, Cost::Paid)
         }
     }
@@ -200,6 +204,7 @@ impl OutcomeRow {
                 width_px: self.width_px,
                 height_px: self.height_px,
                 duration_ms: self.duration_ms,
+                frames: self.frames,
             }),
             Verdict::Failed | Verdict::Cancelled => None,
         }

@@ -37,12 +37,13 @@ prop_compose! {
         (lane, at_ms, started_ms, task) in (lane(), any::<u64>(), any::<Option<u64>>(), of(task())),
         (cost, price_micros, location, sha256) in (select(Cost::ALL), any::<Option<u64>>(), of(text()), of(text())),
         (size_bytes, content_type) in (any::<Option<u64>>(), of(text())),
-        (width_px, height_px, duration_ms) in any::<(Option<u32>, Option<u32>, Option<u64>)>(),
+        (width_px, height_px) in any::<(Option<u32>, Option<u32>)>(),
+        (duration_ms, frames) in any::<(Option<u64>, Option<u64>)>(),
         (class, reason, counted, retry_at_ms) in (of(class()), of(text()), any::<bool>(), any::<Option<u64>>()),
     ) -> OutcomeRow {
         OutcomeRow {
             key: OutcomeKey { job, attempt }, verdict, lane, at_ms, started_ms, task, cost, price_micros, location, sha256, size_bytes,
-            content_type, width_px, height_px, duration_ms, class, reason, counted, retry_at_ms,
+            content_type, width_px, height_px, duration_ms, frames, class, reason, counted, retry_at_ms,
         }
     }
 }

@@ -213,6 +213,7 @@ fn an_outcome_takes_one_write_unit_whatever_the_verdict() {
         width_px: Some(u32::MAX),
         height_px: Some(u32::MAX),
         duration_ms: Some(u64::MAX),
+        frames: Some(u64::MAX),
     };
     let failure = Failure {
         class: ErrorClass::PaymentRequired,

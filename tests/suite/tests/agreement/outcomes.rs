@@ -31,6 +31,7 @@ impl Random {
                     width_px: self.maybe(Self::small),
                     height_px: self.maybe(Self::small),
                     duration_ms: self.maybe(Self::ms),
+                    frames: self.maybe(Self::ms),
                 },
             ),
             _ => OutcomeRow::failed(
