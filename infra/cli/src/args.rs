@@ -1,6 +1,7 @@
 //! Arguments.
 
 use clap::{Args, Parser, Subcommand};
+use glassline_protocol::intake::MAX_CAPACITY;
 use std::path::PathBuf;
 
 /// Coordinates paid renders: never paid twice, never lost, never published unstored.
@@ -45,7 +46,7 @@ impl Options {
             Command::Submit { .. }
             | Command::Ls { .. }
             | Command::Show { .. }
-            | Command::Lanes
+            | Command::Lanes { .. }
             | Command::Series { .. }
             | Command::Episodes { .. }
             | Command::Reopen { .. }
@@ -108,8 +109,11 @@ pub(crate) enum Command {
         /// The post, episode or job.
         key: String,
     },
-    /// Show the lanes: slots in use, what waits, what is held.
-    Lanes,
+    /// Show the lanes: slots in use, what waits, what is held; or add one.
+    Lanes {
+        #[command(subcommand)]
+        add: Option<LanesCommand>,
+    },
     /// List the series, or add one.
     Series {
         #[command(subcommand)]
@@ -144,6 +148,22 @@ pub(crate) enum Command {
     Function {
         /// dispatch, worker, finisher, rollback or api.
         name: String,
+    },
+}
+
+/// What to do with lanes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LanesCommand {
+    /// Add a lane. A lane that is there keeps its settings.
+    Add {
+        /// Its name, as the providers' configuration has it.
+        name: String,
+        /// Jobs that may be claimed or rendering at once.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_CAPACITY)))]
+        capacity: u32,
+        /// Starts allowed per minute; no limit if absent.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        starts_per_minute: Option<u32>,
     },
 }
 

@@ -8,13 +8,14 @@ mod demo;
 mod episodes;
 mod failure;
 mod functions;
+mod lanes;
 mod ledger;
 mod local;
 mod look;
 mod stack;
 mod submit;
 
-use args::{Cli, Command};
+use args::{Cli, Command, LanesCommand};
 use clap::Parser as _;
 use failure::Failure;
 use std::process::ExitCode;
@@ -53,7 +54,10 @@ async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Submit { file, wait } => submit::run(&options, &file, wait).await,
         Command::Ls { limit } => look::posts(&options, limit).await,
         Command::Show { key } => look::show(&options, &key).await,
-        Command::Lanes => look::lanes(&options).await,
+        Command::Lanes { add: None } => look::lanes(&options).await,
+        Command::Lanes { add: Some(LanesCommand::Add { name, capacity, starts_per_minute }) } => {
+            lanes::add(&options, &name, capacity, starts_per_minute).await
+        }
         Command::Series { add } => episodes::series(&options, add).await,
         Command::Episodes { series, limit } => episodes::list(&options, series.as_deref(), limit).await,
         Command::Reopen { episode } => episodes::reopen_one(&options, &episode).await,

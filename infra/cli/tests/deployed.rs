@@ -204,6 +204,15 @@ fn every_command_works_on_a_deployed_stack() {
     assert_eq!(names, ["render", "finish", "rollback", "wake", "qa", "rollback-dlq"], "{queues}");
     assert_eq!(queues["queues"][4]["visible"], 1, "the output waits for QA: {queues}");
 
+    for _ in 0..2 {
+        stack.json(&["lanes", "add", "amber", "--capacity", "3", "--starts-per-minute", "9"]);
+    }
+    let lanes = stack.json(&["lanes"]);
+    let amber = lanes["lanes"].as_array().unwrap().iter().find(|lane| lane["lane"] == "amber").unwrap();
+    assert_eq!((&amber["capacity"], &amber["ready"]), (&3.into(), &0.into()), "{lanes}");
+    let other = stack.run("app", &["lanes", "add", "amber", "--capacity", "4"]);
+    says(&other, "lane amber is there already, with other settings; it keeps them");
+
     stack.json(&["series", "add", "night", "--lane", "prism"]);
     let stories = folder.path().join("stories.csv");
     std::fs::write(&stories, "series,key,premise\nnight,owl,\"An owl, awake.\"\n").unwrap();
