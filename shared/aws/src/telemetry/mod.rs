@@ -16,16 +16,19 @@ use sha2::{Digest, Sha256};
 use std::io::Write as _;
 use std::sync::OnceLock;
 use tracing::{Level, Metadata};
-use tracing_subscriber::filter::{FilterExt as _, filter_fn};
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::{FilterExt as _, LevelFilter, Targets, filter_fn};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Registry};
 
 /// Variable with the filter of the logs, such as `info` or `glassline=debug`. Metrics don't depend on it.
 pub const LOG: &str = "GLASSLINE_LOG";
 /// Variable with the namespace of the metrics.
 pub const METRICS_NAMESPACE: &str = "GLASSLINE_METRICS_NAMESPACE";
+
+/// The variables that every function's telemetry reads.
+pub const VARIABLES: [&str; 2] = [LOG, METRICS_NAMESPACE];
 
 /// The metrics of this process.
 static METRICS: OnceLock<Metrics> = OnceLock::new();
@@ -38,11 +41,17 @@ where
     S: tracing::Subscriber + for<'a> LookupSpan<'a>,
     W: for<'w> tracing_subscriber::fmt::MakeWriter<'w> + Send + Sync + 'static,
 {
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = understood(filter).unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
     let quiet = filter_fn(|about| is_ours(about) || (about.is_event() && *about.level() <= Level::INFO));
     // Our spans say which job a line is about: no filter takes that away.
     let spans = filter_fn(|about| about.is_span() && is_ours(about));
     lines::Lines(writer).with_filter(filter.and(quiet).or(spans))
+}
+
+/// A filter as it is written, if it is one. Targets and levels are all it knows: filters by fields bring a machine for
+/// regular expressions into every function.
+fn understood(filter: &str) -> Option<Targets> {
+    filter.parse().ok()
 }
 
 fn is_ours(about: &Metadata<'_>) -> bool {
@@ -60,6 +69,10 @@ pub fn init(function: &'static str) {
     let counted = filter_fn(|about| about.is_event() && is_ours(about) && *about.level() <= Level::INFO);
     if Registry::default().with(logs).with(metrics.with_filter(counted)).try_init().is_err() {
         return;
+    }
+    if understood(&filter).is_none() {
+        let why = "a filter is a level, or targets with levels: info,glassline_worker=debug; info is used";
+        tracing::error!(event = "bad_filter", variable = LOG, why);
     }
     if let Some(name) = namespace.filter(|name| !is_namespace(name)) {
         let why = "CloudWatch takes 1 to 255 letters, digits and .-_/#: for a namespace";
@@ -87,4 +100,19 @@ pub fn publish() {
 #[must_use]
 pub fn token_hash(token: &Token) -> String {
     hex::encode(Sha256::digest(token.as_str())).chars().take(12).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_names_levels_and_targets() {
+        let filter = understood("warn,glassline_worker=debug").unwrap();
+        assert!(filter.would_enable("glassline_worker::check", &Level::DEBUG));
+        assert!(!filter.would_enable("glassline_dispatch", &Level::INFO));
+        for bad in ["glassline=loud", "a=b=c"] {
+            assert!(understood(bad).is_none(), "{bad}");
+        }
+    }
 }
