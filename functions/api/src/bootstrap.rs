@@ -6,6 +6,7 @@ use glassline_aws::lambda::{self, StartError};
 use glassline_aws::live::Live;
 use glassline_aws::local::SystemLocal;
 use glassline_protocol::message::Queue;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// The queues that the function sends to.
@@ -16,12 +17,26 @@ struct State {
     router: axum::Router,
 }
 
-async fn build() -> Result<State, StartError> {
-    let env = Env::process();
+/// What the function is configured with.
+pub struct Configured {
+    table: String,
+    config: Config,
+    urls: BTreeMap<Queue, String>,
+}
+
+/// Reads all that the function is configured with.
+///
+/// # Errors
+/// [`StartError`] naming the first variable that is missing or can't be used.
+pub fn configure(env: &Env<'_>) -> Result<Configured, StartError> {
     let table = env.table()?;
     let config =
         Config { settings: env.settings()?, entry: env.api_secrets()?, handoff: env.handoff_secrets()? };
-    let urls = env.queues(&QUEUES)?;
+    Ok(Configured { table, config, urls: env.queues(&QUEUES)? })
+}
+
+async fn build() -> Result<State, StartError> {
+    let Configured { table, config, urls } = configure(&Env::process())?;
     let clients = Clients::from_env().await;
     let ports = Live {
         store: clients.store(table),

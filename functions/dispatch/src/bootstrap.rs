@@ -12,6 +12,7 @@ use glassline_protocol::settings::Settings;
 use glassline_protocol::sign::Secrets;
 use lambda_runtime::{Error, LambdaEvent};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// The queues that dispatch sends to; wakes go to the lane that renders the frames of an episode just opened.
@@ -25,10 +26,29 @@ struct State {
     secrets: Secrets,
 }
 
+/// What the function is configured with.
+pub struct Config {
+    table: String,
+    settings: Settings,
+    secrets: Secrets,
+    urls: BTreeMap<Queue, String>,
+}
+
+/// Reads all that the function is configured with.
+///
+/// # Errors
+/// [`StartError`] naming the first variable that is missing or can't be used.
+pub fn configure(env: &Env<'_>) -> Result<Config, StartError> {
+    Ok(Config {
+        table: env.table()?,
+        settings: env.settings()?,
+        secrets: env.handoff_secrets()?,
+        urls: env.queues(&QUEUES)?,
+    })
+}
+
 async fn build() -> Result<State, StartError> {
-    let env = Env::process();
-    let (table, settings, secrets) = (env.table()?, env.settings()?, env.handoff_secrets()?);
-    let urls = env.queues(&QUEUES)?;
+    let Config { table, settings, secrets, urls } = configure(&Env::process())?;
     let clients = Clients::from_env().await;
     let ports = Live {
         store: clients.store(table),

@@ -11,6 +11,7 @@ use glassline_protocol::ids::LaneName;
 use glassline_protocol::message::Queue;
 use glassline_protocol::settings::Settings;
 use glassline_providers::Providers;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// The queues that the finisher sends to.
@@ -21,8 +22,20 @@ struct State {
     settings: Settings,
 }
 
-async fn build() -> Result<State, StartError> {
-    let env = Env::process();
+/// What the function is configured with.
+pub struct Config {
+    table: String,
+    settings: Settings,
+    urls: BTreeMap<Queue, String>,
+    providers: Providers,
+    vault: AssetVault,
+}
+
+/// Reads all that the function is configured with, and opens its storage; nothing is asked of that yet.
+///
+/// # Errors
+/// [`StartError`] naming the first variable that is missing or can't be used.
+pub fn configure(env: &Env<'_>) -> Result<Config, StartError> {
     let (table, settings) = (env.table()?, env.settings()?);
     let urls = env.queues(&QUEUES)?;
     let providers = Providers::from_config(env.json(PROVIDERS, "the lanes' providers as JSON")?)
@@ -32,6 +45,11 @@ async fn build() -> Result<State, StartError> {
     };
     let vault = AssetVault::with_access(env.json(STORAGE, "storage and download limits as JSON")?, access)
         .map_err(|error| StartError::Build(format!("{STORAGE} can't be used: {error}")))?;
+    Ok(Config { table, settings, urls, providers, vault })
+}
+
+async fn build() -> Result<State, StartError> {
+    let Config { table, settings, urls, providers, vault } = configure(&Env::process())?;
     let clients = Clients::from_env().await;
     let ports = Live {
         store: clients.store(table),

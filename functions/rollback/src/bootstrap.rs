@@ -9,6 +9,7 @@ use glassline_aws::sqs::Redelivery;
 use glassline_protocol::message::Queue;
 use glassline_protocol::settings::Settings;
 use glassline_providers::Providers;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// The queues that rollback sends to.
@@ -19,12 +20,28 @@ struct State {
     settings: Settings,
 }
 
-async fn build() -> Result<State, StartError> {
-    let env = Env::process();
+/// What the function is configured with.
+pub struct Config {
+    table: String,
+    settings: Settings,
+    urls: BTreeMap<Queue, String>,
+    providers: Providers,
+}
+
+/// Reads all that the function is configured with.
+///
+/// # Errors
+/// [`StartError`] naming the first variable that is missing or can't be used.
+pub fn configure(env: &Env<'_>) -> Result<Config, StartError> {
     let (table, settings) = (env.table()?, env.settings()?);
     let urls = env.queues(&QUEUES)?;
     let providers = Providers::from_config(env.json(PROVIDERS, "the lanes' providers as JSON")?)
         .map_err(|error| StartError::Build(format!("{PROVIDERS} can't be used: {error}")))?;
+    Ok(Config { table, settings, urls, providers })
+}
+
+async fn build() -> Result<State, StartError> {
+    let Config { table, settings, urls, providers } = configure(&Env::process())?;
     let clients = Clients::from_env().await;
     let ports = Live {
         store: clients.store(table),

@@ -11,6 +11,7 @@ use glassline_protocol::provider::Provider as _;
 use glassline_protocol::settings::Settings;
 use glassline_protocol::sign::Secrets;
 use glassline_providers::Providers;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 /// The queues that the worker sends to.
@@ -22,8 +23,20 @@ struct State {
     secrets: Secrets,
 }
 
-async fn build() -> Result<State, StartError> {
-    let env = Env::process();
+/// What the function is configured with.
+pub struct Config {
+    table: String,
+    settings: Settings,
+    secrets: Secrets,
+    urls: BTreeMap<Queue, String>,
+    providers: Providers,
+}
+
+/// Reads all that the function is configured with.
+///
+/// # Errors
+/// [`StartError`] naming the first variable that is missing or can't be used.
+pub fn configure(env: &Env<'_>) -> Result<Config, StartError> {
     let (table, settings) = (env.table()?, env.settings()?);
     let urls = env.queues(&QUEUES)?;
     let secrets = env.handoff_secrets()?;
@@ -34,6 +47,11 @@ async fn build() -> Result<State, StartError> {
             .check(lane, &providers.capabilities(lane))
             .map_err(|misfit| StartError::Build(format!("{SETTINGS} can't be used: {misfit}")))?;
     }
+    Ok(Config { table, settings, secrets, urls, providers })
+}
+
+async fn build() -> Result<State, StartError> {
+    let Config { table, settings, secrets, urls, providers } = configure(&Env::process())?;
     let clients = Clients::from_env().await;
     let ports = Live {
         store: clients.store(table),

@@ -1,68 +1,11 @@
 //! Alarms and dashboard: what they watch is what the code counts, and what they say to do is written down.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::wildcard_enum_match_arm
-)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use glassline_aws::telemetry::METRICS_NAMESPACE;
 use glassline_aws::telemetry::list::{METRICS, Metric};
-use saphyr::{LoadableYamlNode as _, Scalar, Yaml};
-use serde_json::{Map, Value, json};
+use glassline_template::{Template, root};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The template as JSON; short forms such as `!Ref A` become long ones.
-struct Template(Value);
-
-fn value(yaml: &Yaml<'_>) -> Value {
-    match yaml {
-        Yaml::Value(Scalar::Null) => Value::Null,
-        Yaml::Value(Scalar::Boolean(value)) => json!(value),
-        Yaml::Value(Scalar::Integer(value)) => json!(value),
-        Yaml::Value(Scalar::FloatingPoint(value)) => json!(value.into_inner()),
-        Yaml::Value(Scalar::String(text)) => json!(text),
-        Yaml::Sequence(items) => items.iter().map(value).collect(),
-        Yaml::Mapping(pairs) => {
-            let pair = |(name, found): (&Yaml<'_>, &Yaml<'_>)| {
-                (value(name).as_str().unwrap().to_owned(), value(found))
-            };
-            Value::Object(pairs.iter().map(pair).collect())
-        }
-        Yaml::Tagged(tag, inner) => {
-            let name = if tag.suffix == "Ref" { "Ref".to_owned() } else { format!("Fn::{}", tag.suffix) };
-            Value::Object(Map::from_iter([(name, value(inner))]))
-        }
-        other => panic!("CloudFormation takes no {other:?}"),
-    }
-}
-
-impl Template {
-    fn read() -> Self {
-        let text = std::fs::read_to_string(root().join("template.yaml")).unwrap();
-        Self(value(&Yaml::load_from_str(&text).unwrap()[0]))
-    }
-
-    fn resources(&self, kind: &str) -> BTreeMap<String, Value> {
-        let all = self.0["Resources"].as_object().unwrap().iter();
-        let found = all.filter(|(_, resource)| resource["Type"] == kind);
-        found.map(|(name, resource)| (name.clone(), resource.clone())).collect()
-    }
-
-    fn properties(&self, resource: &str) -> &Value {
-        &self.0["Resources"][resource]["Properties"]
-    }
-
-    fn functions(&self) -> BTreeMap<String, Value> {
-        self.resources("AWS::Serverless::Function")
-    }
-}
 
 /// A metric as an alarm names it: namespace, name, dimensions, statistic.
 struct Watched {
