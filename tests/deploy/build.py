@@ -15,6 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "template.yaml"
 # A zip may have this many bytes: a cold start downloads it.
 ZIP_MAX_BYTES = 5_000_000
+# What is larger all the same, and how large it may be. In the finisher's, 0.66 MB are tables of `crc-fast` for checksums that
+# nobody asks for; the S3 service of OpenDAL brings them, and nothing turns them off.
+LARGER = {"Finisher": 5_600_000}
 # What provided.al2023 has.
 GLIBC_MAX = (2, 34)
 
@@ -89,7 +92,8 @@ def bootstraps(environment: dict[str, str], work: Path) -> Path:
             f"GLIBC_{glibc[0]}.{glibc[1]}",
             flush=True,
         )
-        check(zip_bytes < ZIP_MAX_BYTES, f"{function.name}'s zip has {zip_bytes} bytes, {ZIP_MAX_BYTES} are allowed")
+        allowed = LARGER.get(function.name, ZIP_MAX_BYTES)
+        check(zip_bytes < allowed, f"{function.name}'s zip has {zip_bytes} bytes, {allowed} are allowed")
         check(glibc <= GLIBC_MAX, f"{function.name} needs GLIBC_{glibc[0]}.{glibc[1]}, provided.al2023 has 2.34")
     return built
 
