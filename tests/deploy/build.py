@@ -15,8 +15,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = ROOT / "template.yaml"
 # A zip may have this many bytes: a cold start downloads it.
 ZIP_MAX_BYTES = 5_000_000
-# What is larger all the same, and how large it may be. In the finisher's, 0.66 MB are tables of `crc-fast` for checksums that
-# nobody asks for; the S3 service of OpenDAL brings them, and nothing turns them off.
+# What is larger all the same, and how large it may be. In the finisher's, 0.66 MB are tables of `crc-fast`, for
+# checksums that nobody asks for; the S3 service of OpenDAL brings them, and nothing turns them off.
 LARGER = {"Finisher": 5_600_000}
 # What provided.al2023 has.
 GLIBC_MAX = (2, 34)
