@@ -3,7 +3,7 @@
 use crate::support::Site;
 use glassline_protocol::ids::LaneName;
 use glassline_protocol::ports::{Local as _, Store as _};
-use glassline_protocol::row::LaneRow;
+use glassline_protocol::row::{LaneRow, SlotKey, SlotRow};
 use glassline_protocol::transition::LaneTransition;
 use glassline_tests::{Lane, World, WorldOptions, lane_name, post};
 use serde_json::{Value, json};
@@ -142,4 +142,19 @@ async fn settings_that_make_no_sense_are_refused() {
     let long = format!("{}{{}}", " ".repeat(glassline_api::MAX_BODY_BYTES));
     site.put("/v1/lanes/keyed").text("application/json", long).send().await.is(413, "too_large");
     assert_eq!(site.state().await, before);
+}
+
+/// Thousands of slots are created within one request's time, and again those that are missing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_lane_has_every_slot() {
+    let site = Site::new().await;
+    let name = lane_name("large");
+    site.world.put(&SlotRow::new(name.clone(), 150)).await;
+    site.put("/v1/lanes/large").json(&json!({ "capacity": 430 })).send().await.body(201);
+    let numbers = |slots: Vec<SlotRow>| slots.into_iter().map(|slot| slot.key.number).collect::<Vec<_>>();
+    let all: Vec<u32> = (0..430).collect();
+    assert_eq!(numbers(site.world.look.slots(&name).await.unwrap()), all);
+    site.world.delete::<SlotRow>(&SlotKey { lane: name.clone(), number: 7 }).await;
+    site.put("/v1/lanes/large").json(&json!({ "capacity": 430 })).send().await.body(200);
+    assert_eq!(numbers(site.world.look.slots(&name).await.unwrap()), all);
 }

@@ -12,6 +12,7 @@
 mod document;
 mod entry;
 mod events;
+mod failures;
 mod intake;
 mod lanes;
 mod registry;
