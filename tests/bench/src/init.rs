@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const FUNCTIONS: [&str; 4] = ["dispatch", "worker", "finisher", "rollback"];
+const FUNCTIONS: [&str; 5] = ["dispatch", "worker", "finisher", "rollback", "api"];
 /// The longest a start may take before the benchmark gives up.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -46,6 +46,7 @@ fn command(program: &Path, name: &str, api: &str, storage: &Path) -> Command {
         .env("AWS_SECRET_ACCESS_KEY", "bench")
         .env("GLASSLINE_TABLE", "glassline")
         .env("GLASSLINE_HANDOFF_SECRET", "a secret for the benchmark")
+        .env("GLASSLINE_API_SECRET", "another secret for the benchmark")
         .env("GLASSLINE_PROVIDERS", "{}")
         .env("GLASSLINE_STORAGE", storage.to_string())
         .stdout(Stdio::null())

@@ -1,6 +1,7 @@
 //! Benchmarks: how far from the limit. Nothing here passes or fails by time.
 
 mod init;
+mod secrets;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -24,12 +25,19 @@ enum Command {
         #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         runs: u32,
     },
+    /// Admitting the API's secret and refusing wrong ones of its length.
+    Secrets {
+        /// Rounds, each of which times every case.
+        #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        runs: u32,
+    },
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
         Command::Init { runs } => init::run(runs, cli.json),
+        Command::Secrets { runs } => secrets::run(runs, cli.json),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
