@@ -18,7 +18,7 @@ const COPIES: [Copied; 6] = [
     Copied {
         folder: "functions/dispatch/src",
         module: "dispatch",
-        files: &["claim", "handoff", "open", "report", "tick"],
+        files: &["claim", "handoff", "open", "outside", "report", "tick"],
     },
     Copied { folder: "functions/worker/src", module: "worker", files: &["check", "handoff", "resolve"] },
     Copied { folder: "functions/finisher/src", module: "finisher", files: &[] },
@@ -26,7 +26,10 @@ const COPIES: [Copied; 6] = [
     Copied {
         folder: "shared/protocol/src/steps",
         module: "steps",
-        files: &["follow", "orphan", "parent", "reopen", "send"],
+        files: &[
+            "asked", "callback", "cancel", "follow", "orphan", "outside", "parent", "reopen", "requeue",
+            "review", "send",
+        ],
     },
     Copied { folder: "shared/protocol/src", module: "settle", files: &[] },
 ];

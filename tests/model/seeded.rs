@@ -185,6 +185,13 @@ const SEEDED: &[(&str, &str, &str, &str)] = &[
         }",
     ),
     (
+        "requeue of a held job puts no outcome first",
+        "shared/protocol/src/steps/requeue.rs",
+        "        Status::Failed | Status::Cancelled | Status::Succeeded => {}",
+        "        Status::Held if SEEDED => {}
+        Status::Failed | Status::Cancelled | Status::Succeeded => {}",
+    ),
+    (
         "a complete episode's head is left open",
         "shared/protocol/src/steps/parent.rs",
         "    if done == usize::from(FRAMES) { Verdict::Complete } else { Verdict::Open }",

@@ -29,7 +29,8 @@ use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
 use axum::http::HeaderValue;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use glassline_protocol::ports::{Local, Queues, Store};
+use glassline_protocol::ports::{DeadLetters, JobScan, Local, Queues, Store};
+use glassline_protocol::provider::Callbacks;
 use glassline_protocol::registry::Registry;
 use glassline_protocol::settings::Settings;
 use glassline_protocol::sign::Secrets;
@@ -39,8 +40,14 @@ use std::sync::Arc;
 pub const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// What the function needs of the world.
-pub trait Ports: Store + Registry + Queues + Local + Send + Sync + 'static {}
-impl<T: Store + Registry + Queues + Local + Send + Sync + 'static> Ports for T {}
+pub trait Ports:
+    Store + Registry + JobScan + Queues + DeadLetters + Callbacks + Local + Send + Sync + 'static
+{
+}
+impl<T: Store + Registry + JobScan + Queues + DeadLetters + Callbacks + Local + Send + Sync + 'static> Ports
+    for T
+{
+}
 
 /// What the function is configured with.
 #[derive(Clone, Debug)]

@@ -53,6 +53,10 @@ codes! {
     Unacceptable = "unacceptable", UNPROCESSABLE_ENTITY, "It can't be taken";
     /// The same id exists with other contents.
     Conflict = "conflict", CONFLICT, "It exists with other contents";
+    /// The job isn't, or is no longer, what the request means.
+    Moved = "moved", CONFLICT, "The job isn't what was meant";
+    /// A callback that isn't signed as it should be.
+    BadSignature = "bad_signature", UNAUTHORIZED, "The signature isn't right";
     /// The row is no longer as the request says.
     Changed = "changed", PRECONDITION_FAILED, "It has changed since it was read";
     /// Not possible now.
@@ -158,6 +162,8 @@ impl IntoResponse for Problem {
             | Code::Unacceptable
             | Code::Conflict
             | Code::Changed
+            | Code::Moved
+            | Code::BadSignature
             | Code::BadRow => {}
         }
         response

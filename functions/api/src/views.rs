@@ -412,6 +412,8 @@ pub struct Lane {
     /// Aging: how much earlier one step of priority ranks a job, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boost_ms: Option<u64>,
+    /// Whether an outside dispatcher makes its claims.
+    pub outside: bool,
     /// Whether a person paused it.
     pub paused: bool,
     /// Until when it is paused by itself, if it is.
@@ -450,6 +452,7 @@ impl Lane {
             price_micros: *price_micros,
             budget_micros_per_day: view.row.budget_micros_per_day,
             boost_ms: view.row.boost_ms,
+            outside: view.row.outside,
             paused: view.row.paused,
             paused_until_ms: view.paused_until_ms(now_ms),
             pause_reason: view.pause_reason(now_ms).map(str::to_owned),

@@ -1,6 +1,7 @@
 //! Schemas of words: enums of the protocol, which know nothing of JSON schemas.
 
 use crate::problem::Code;
+use glassline_protocol::note::Did;
 use glassline_protocol::row::outcome::Cost;
 use glassline_protocol::row::{EpisodeStatus, QaState, Status, StoryStatus, Verdict};
 use schemars::{Schema, SchemaGenerator, json_schema};
@@ -33,6 +34,8 @@ words! {
     cost of Cost;
     /// How an attempt ended.
     verdict of Verdict;
+    /// What was done about a request.
+    did of Did;
 }
 
 /// An id, a lane's name: 1 to 64 letters, digits, dots, underscores or hyphens.

@@ -52,7 +52,7 @@ pub(crate) async fn hand_over<P: Ports>(
     (started, count)
 }
 
-async fn read_specs<P: Ports>(
+pub(crate) async fn read_specs<P: Ports>(
     ports: &P,
     settings: &Settings,
     claimed: &[JobRow],
@@ -90,7 +90,7 @@ fn handoff(secrets: &Secrets, lane: &LaneName, job: &JobRow, spec: &SpecRow) -> 
     Some(secrets.sign(handoff))
 }
 
-fn unsent_claim(lane: &LaneName, job: &JobRow) -> Option<Rollback> {
+pub(crate) fn unsent_claim(lane: &LaneName, job: &JobRow) -> Option<Rollback> {
     let subject = glassline_protocol::message::Subject {
         parent: job.key.parent.clone(),
         member: job.key.member.clone(),

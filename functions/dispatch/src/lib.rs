@@ -5,6 +5,7 @@ pub mod bootstrap;
 mod claim;
 mod handoff;
 mod open;
+mod outside;
 mod report;
 mod tick;
 
@@ -18,6 +19,7 @@ use glassline_protocol::sign::Secrets;
 use std::collections::BTreeMap;
 
 pub use open::{Opened, draw, open_episodes};
+pub use outside::{Claims, MAX_CLAIMS, claim_outside};
 pub use tick::{HELD_LIMIT, tick};
 
 /// What dispatch needs of the world.

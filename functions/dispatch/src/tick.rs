@@ -55,6 +55,10 @@ pub async fn tick<P: Ports>(
             .map(|freed| FreeSlot { number: freed.slot, seen: Some(freed.token) })
             .collect(),
     };
+    if lane.outside {
+        // Its dispatcher claims; what else a tick does for a lane is done.
+        free.clear();
+    }
     let (mut barren, mut ready) = (0, None);
     for _ in 0..MAX_ROUNDS {
         if free.is_empty() || ticked.started >= settings.max_starts_per_tick || ports.now_ms() >= until_ms {
@@ -101,7 +105,7 @@ async fn oldest_ready<P: Ports>(ports: &P, lane: &LaneRow, ready: Option<Vec<Can
 }
 
 /// Looks at every slot of the lane with its job, and at the lane's held jobs.
-async fn inspect<P: Ports>(
+pub(crate) async fn inspect<P: Ports>(
     ports: &P,
     settings: &Settings,
     lane: &LaneRow,
@@ -238,7 +242,7 @@ async fn held<P: Ports>(
 
 /// How many starts the lane allows now, authorised, and the best candidates for them. What the first look at the ready
 /// jobs showed is kept in `first_ready`.
-async fn choose<P: Ports>(
+pub(crate) async fn choose<P: Ports>(
     ports: &P,
     settings: &Settings,
     lane: &mut LaneRow,

@@ -1,7 +1,7 @@
 //! Arguments.
 
+use crate::ops_args::{LanesCommand, Ops};
 use clap::{Args, Parser, Subcommand};
-use glassline_protocol::intake::MAX_CAPACITY;
 use std::path::PathBuf;
 
 /// Coordinates paid renders: never paid twice, never lost, never published unstored.
@@ -33,6 +33,9 @@ pub(crate) struct Options {
     /// Where AWS is reached instead of its own addresses, such as an emulator.
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) endpoint_url: Option<String>,
+    /// Work on the API at this address instead, with the shared secret in GLASSLINE_API_SECRET.
+    #[arg(long, global = true, value_name = "URL", conflicts_with_all = ["stack", "region", "endpoint_url"])]
+    pub(crate) url: Option<String>,
     /// Print JSON on standard output instead of tables.
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -47,6 +50,7 @@ impl Options {
             | Command::Ls { .. }
             | Command::Show { .. }
             | Command::Lanes { .. }
+            | Command::Ops(_)
             | Command::Series { .. }
             | Command::Episodes { .. }
             | Command::Reopen { .. }
@@ -55,6 +59,10 @@ impl Options {
         };
         if embedded && self.stack.is_some() {
             return Some("this command runs an embedded stack; leave out --stack");
+        }
+        let remote = matches!(command, Command::Lanes { .. } | Command::Ops(_));
+        if self.url.is_some() && !remote {
+            return Some("this command doesn't work at an address; leave out --url");
         }
         if self.stack.is_none() && (self.region.is_some() || self.endpoint_url.is_some()) {
             return Some("--region and --endpoint-url say where a stack in AWS is; name it with --stack");
@@ -109,11 +117,13 @@ pub(crate) enum Command {
         /// The post, episode or job.
         key: String,
     },
-    /// Show the lanes: slots in use, what waits, what is held; or add one.
+    /// Show the lanes: slots in use, what waits, what is held; or add or change one.
     Lanes {
         #[command(subcommand)]
-        add: Option<LanesCommand>,
+        change: Option<LanesCommand>,
     },
+    #[command(flatten)]
+    Ops(Ops),
     /// List the series, or add one.
     Series {
         #[command(subcommand)]
@@ -148,22 +158,6 @@ pub(crate) enum Command {
     Function {
         /// dispatch, worker, finisher, rollback or api.
         name: String,
-    },
-}
-
-/// What to do with lanes.
-#[derive(Debug, Subcommand)]
-pub(crate) enum LanesCommand {
-    /// Add a lane. A lane that is there keeps its settings.
-    Add {
-        /// Its name, as the providers' configuration has it.
-        name: String,
-        /// Jobs that may be claimed or rendering at once.
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_CAPACITY)))]
-        capacity: u32,
-        /// Starts allowed per minute; no limit if absent.
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-        starts_per_minute: Option<u32>,
     },
 }
 

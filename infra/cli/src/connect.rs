@@ -17,6 +17,11 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+/// How often a command looks whether another one still has the stores, or a stack has come up: for 20 seconds.
+const LOOKS: u32 = 400;
+/// The time between two of these looks.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
+
 /// Where a running stack listens.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Addresses {
@@ -59,7 +64,12 @@ fn try_lock(data: &Path) -> Result<Option<Lock>, Failure> {
         .open(&path)
         .map_err(|error| fail("written", &error))?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(Lock { file, addresses: addresses_file(data) })),
+        Ok(()) => {
+            // Whoever had it and was killed listens nowhere any more.
+            let addresses = addresses_file(data);
+            let _ = std::fs::remove_file(&addresses);
+            Ok(Some(Lock { file, addresses }))
+        }
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(fail("locked", &error)),
     }
@@ -97,10 +107,16 @@ pub(crate) struct Connection {
     _stores: Option<(Stores, Lock)>,
 }
 
-fn ports(clients: &Clients, table: String, urls: BTreeMap<Queue, String>) -> Live {
+fn ports(
+    clients: &Clients,
+    table: String,
+    urls: BTreeMap<Queue, String>,
+    queues: &[(String, String)],
+) -> Live {
+    let dead_letters = queues.iter().filter(|(name, _)| name.ends_with("-dlq")).cloned().collect();
     Live {
         store: clients.store(table),
-        queues: clients.queues(urls),
+        queues: clients.queues(urls).with_dead_letters(dead_letters),
         provider: (),
         vault: (),
         local: SystemLocal,
@@ -108,9 +124,10 @@ fn ports(clients: &Clients, table: String, urls: BTreeMap<Queue, String>) -> Liv
 }
 
 fn connected(clients: Clients, sqs: SocketAddr, stores: Option<(Stores, Lock)>) -> Connection {
-    let ports = ports(&clients, TABLE.into(), queue_urls(sqs));
     let queues = QUEUES.iter().map(|spec| (spec.name.to_owned(), glassline_sqs::queue_url(sqs, spec.name)));
-    Connection { ports, clients, queues: queues.collect(), running: stores.is_none(), _stores: stores }
+    let queues: Vec<_> = queues.collect();
+    let ports = ports(&clients, TABLE.into(), queue_urls(sqs), &queues);
+    Connection { ports, clients, queues, running: stores.is_none(), _stores: stores }
 }
 
 /// Connects to the stack that the options name.
@@ -119,8 +136,20 @@ pub(crate) async fn connect(options: &Options) -> Result<Connection, Failure> {
     let config = sdk_config(options.region.clone(), options.endpoint_url.clone()).await;
     let found = describe(&config, stack, SystemLocal.now_ms()).await?;
     let clients = Clients::new(&config);
-    let ports = ports(&clients, found.table, found.urls);
+    let ports = ports(&clients, found.table, found.urls, &found.queues);
     Ok(Connection { ports, clients, queues: found.queues, running: true, _stores: None })
+}
+
+/// Where the stack on a data folder listens; `None` when none is ready.
+fn running(data: &Path) -> Result<Option<Addresses>, Failure> {
+    let path = addresses_file(data);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => serde_json::from_str(&text)
+            .map(Some)
+            .map_err(|error| Failure::new(format!("{} can't be understood: {error}", path.display()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::new(format!("{} can't be read: {error}", path.display()))),
+    }
 }
 
 /// Connects to the stack on a data folder; when none is running, opens its stores alone.
@@ -131,20 +160,43 @@ async fn connect_local(data: &Path) -> Result<Connection, Failure> {
             data.display()
         )));
     }
-    if let Some(lock) = try_lock(data)? {
-        let stores = Stores::open(Some(data), VISIBILITY_MS).await?;
-        let (clients, sqs) = (stores.clients(), stores.sqs);
-        return Ok(connected(clients, sqs, Some((stores, lock))));
-    }
-    let path = addresses_file(data);
-    let text = std::fs::read_to_string(&path).map_err(|error| {
-        Failure::new(format!("the stack on {} isn't ready yet ({error}); try again", data.display()))
-    })?;
-    let addresses: Addresses = serde_json::from_str(&text)
-        .map_err(|error| Failure::new(format!("{} can't be understood: {error}", path.display())))?;
+    let mut looks = 0;
+    let addresses = loop {
+        if let Some(lock) = try_lock(data)? {
+            let stores = Stores::open(Some(data), VISIBILITY_MS).await?;
+            let (clients, sqs) = (stores.clients(), stores.sqs);
+            return Ok(connected(clients, sqs, Some((stores, lock))));
+        }
+        if let Some(addresses) = running(data)? {
+            break addresses;
+        }
+        // Another command has the stores for a moment, or a stack is just coming up.
+        if looks >= LOOKS {
+            return Err(Failure::new(format!(
+                "{} is in use by another command, or its stack isn't ready yet; try again",
+                data.display()
+            )));
+        }
+        looks += 1;
+        tokio::time::sleep(LOOK_EVERY).await;
+    };
     let clients =
         Clients::local(&format!("http://{}", addresses.dynamo), &format!("http://{}", addresses.sqs));
     Ok(connected(clients, addresses.sqs, None))
+}
+
+/// The address of the registry page of the running stack that the options name.
+pub(crate) fn page(options: &Options) -> Result<String, Failure> {
+    if let Some(stack) = &options.stack {
+        return Err(Failure::new(format!("the address of {stack} is its output ApiUrl; name it with --url")));
+    }
+    match running(&options.data)? {
+        Some(addresses) if try_lock(&options.data)?.is_none() => Ok(format!("http://{}/", addresses.api)),
+        Some(_) | None => Err(Failure::new(format!(
+            "no stack is running on {}; `glassline local` starts one",
+            options.data.display()
+        ))),
+    }
 }
 
 impl Connection {

@@ -36,6 +36,20 @@ fn read_template(file: &Path) -> Result<[String; 4], Failure> {
     })
 }
 
+/// The first setting that a series has otherwise than wanted, as it is.
+fn otherwise(wanted: &NewSeries, row: &SeriesRow) -> Option<String> {
+    let template = wanted.template.as_ref().and_then(|prompts| serde_json::to_string(prompts).ok());
+    if row.lane != wanted.lane {
+        Some(format!("the lane {}", row.lane))
+    } else if row.priority != wanted.priority {
+        Some(format!("the priority {}", row.priority))
+    } else if row.open_limit != wanted.open_limit {
+        Some(format!("at most {} open episodes", row.open_limit))
+    } else {
+        (row.template != template).then(|| "another template".into())
+    }
+}
+
 async fn add(options: &Options, command: SeriesCommand) -> Result<ExitCode, Failure> {
     let SeriesCommand::Add { name, lane, priority, open, template } = command;
     let series = NewSeries {
@@ -47,7 +61,14 @@ async fn add(options: &Options, command: SeriesCommand) -> Result<ExitCode, Fail
     };
     let name = series.name.clone();
     let connection = connect(options).await?;
+    let wanted = series.clone();
     create_series(&connection.ports, series).await?;
+    let row = connection.ports.series(&SeriesKey(name.clone())).await?;
+    if let Some(what) = row.and_then(|row| otherwise(&wanted, &row)) {
+        return Err(Failure::new(format!(
+            "series {name} is there already, with {what}; a series' settings can't be changed, so choose another name"
+        )));
+    }
     if options.json {
         output::json(&json!({ "series": name }));
     } else {

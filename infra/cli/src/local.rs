@@ -8,6 +8,7 @@ use glassline_aws::live::Live;
 use glassline_local::lanes::{LaneSetup, default_lanes};
 use glassline_local::stack::{Stack, StackConfig};
 use glassline_protocol::ids::ParentKey;
+use glassline_protocol::ports::Store as _;
 use glassline_protocol::registry::Registry as _;
 use glassline_protocol::row::Status;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -41,8 +42,20 @@ fn read_lanes(file: Option<&Path>) -> Result<Vec<LaneSetup>, Failure> {
     let Some(file) = file else { return Ok(default_lanes()) };
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::new(format!("{} can't be read: {error}", file.display())))?;
-    let lanes: Vec<LaneSetup> = serde_json::from_str(&text)
-        .map_err(|error| Failure::new(format!("{} doesn't hold lanes: {error}", file.display())))?;
+    let shown = |why: &dyn std::fmt::Display| {
+        Failure::new(format!(
+            "{} doesn't hold lanes: {why}; it is an array, as [{{\"name\":\"kiln\",\"capacity\":2,\"recovery\":{{\"tier\":\"none\"}}}}]",
+            file.display()
+        ))
+    };
+    let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| shown(&error))?;
+    let serde_json::Value::Array(items) = value else {
+        return Err(shown(&"its JSON is no array"));
+    };
+    let read = items.into_iter().enumerate().map(|(at, item)| {
+        serde_json::from_value(item).map_err(|error| shown(&format!("lane {}: {error}", at + 1)))
+    });
+    let lanes: Vec<LaneSetup> = read.collect::<Result<_, _>>()?;
     if lanes.is_empty() {
         return Err(Failure::new(format!("{} names no lane; give at least one", file.display())));
     }
@@ -71,6 +84,15 @@ pub(crate) async fn run(
     let stack = Stack::start(config).await?;
     let addresses = addresses(&stack);
     lock.publish(&addresses)?;
+    for lane in stack.ports.lanes().await? {
+        if !names.contains(&lane.key.to_string()) {
+            eprintln!(
+                "glassline: the lane {} has no provider in this run, so nothing of it is rendered; name the file that \
+                 describes it with --lanes",
+                lane.key
+            );
+        }
+    }
     if options.json {
         output::json(&json!({ "data": options.data, "addresses": addresses, "lanes": names }));
     } else {

@@ -63,14 +63,36 @@ pub(crate) async fn posts(options: &Options, limit: usize) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
+/// What an episode's key should have been, where only its digits are wrong.
+fn six_digits(key: &str) -> Option<Failure> {
+    let (parent, rest) =
+        key.split_once('/').map_or((key, String::new()), |(p, rest)| (p, format!("/{rest}")));
+    let (series, digits) = parent.strip_prefix("EPISODE#")?.split_once('#')?;
+    let number: u32 = digits.parse().ok().filter(|number| *number > 0)?;
+    let right = format!("EPISODE#{series}#{number:06}{rest}");
+    (right != key).then(|| {
+        Failure::new(format!(
+            "an episode's number has six digits at least: write '{right}' instead of '{key}'"
+        ))
+    })
+}
+
+/// Reads a job's key.
+pub(crate) fn parse_job(key: &str) -> Result<JobKey, Failure> {
+    key.parse()
+        .map_err(|error: glassline_protocol::ids::BadName| six_digits(key).unwrap_or_else(|| error.into()))
+}
+
 /// A post's id alone means the post.
 fn parse_key(key: &str) -> Result<(ParentKey, Option<JobKey>), Failure> {
     if key.contains('/') {
-        let job: JobKey = key.parse()?;
+        let job = parse_job(key)?;
         return Ok((job.parent.clone(), Some(job)));
     }
     if key.contains('#') {
-        return Ok((key.parse()?, None));
+        let parent: Result<ParentKey, _> = key.parse();
+        let parent = parent.map_err(|error| six_digits(key).unwrap_or_else(|| error.into()))?;
+        return Ok((parent, None));
     }
     Ok((ParentKey::Post(Id::new(key)?), None))
 }

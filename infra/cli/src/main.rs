@@ -3,19 +3,21 @@
 #[macro_use]
 mod output;
 mod args;
+mod client;
 mod connect;
 mod demo;
 mod episodes;
 mod failure;
 mod functions;
-mod lanes;
 mod ledger;
 mod local;
 mod look;
+mod ops;
+mod ops_args;
 mod stack;
 mod submit;
 
-use args::{Cli, Command, LanesCommand};
+use args::{Cli, Command};
 use clap::Parser as _;
 use failure::Failure;
 use std::process::ExitCode;
@@ -54,10 +56,10 @@ async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Submit { file, wait } => submit::run(&options, &file, wait).await,
         Command::Ls { limit } => look::posts(&options, limit).await,
         Command::Show { key } => look::show(&options, &key).await,
-        Command::Lanes { add: None } => look::lanes(&options).await,
-        Command::Lanes { add: Some(LanesCommand::Add { name, capacity, starts_per_minute }) } => {
-            lanes::add(&options, &name, capacity, starts_per_minute).await
-        }
+        Command::Lanes { change: Some(change) } => Box::pin(ops::lanes(&options, change)).await,
+        Command::Lanes { change: None } if options.url.is_some() => Box::pin(ops::list_lanes(&options)).await,
+        Command::Lanes { change: None } => look::lanes(&options).await,
+        Command::Ops(what) => Box::pin(ops::run(&options, what)).await,
         Command::Series { add } => episodes::series(&options, add).await,
         Command::Episodes { series, limit } => episodes::list(&options, series.as_deref(), limit).await,
         Command::Reopen { episode } => episodes::reopen_one(&options, &episode).await,

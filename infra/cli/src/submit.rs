@@ -41,6 +41,8 @@ fn read(file: &Path) -> Result<String, Failure> {
 /// What became of one post of the input.
 struct Line {
     id: String,
+    /// Where it stands in the input, if it has no id that could be read.
+    place: Option<String>,
     what: String,
     good: bool,
 }
@@ -52,7 +54,11 @@ async fn one(
 ) -> (Line, Option<Submission>) {
     let submission = match submission {
         Ok(submission) => submission,
-        Err(bad) => return (Line { id: String::new(), what: bad.to_string(), good: false }, None),
+        // What can't be read has no id that could be believed; where it stands in the input names it.
+        Err(bad) => {
+            let (place, what) = (Some(bad.place.clone()), bad.to_string());
+            return (Line { id: String::new(), place, what, good: false }, None);
+        }
     };
     let ports = &connection.ports;
     let (id, kind, submitted) = match &submission {
@@ -68,7 +74,7 @@ async fn one(
         Ok(Submitted::Already(count)) => (format!("was there already; {count} missing {kind} added"), true),
         Err(error) => (error.to_string(), false),
     };
-    (Line { id, what, good }, good.then_some(submission))
+    (Line { id, place: None, what, good }, good.then_some(submission))
 }
 
 /// Wakes the series of new stories, each once.
@@ -110,8 +116,11 @@ pub(crate) async fn run(options: &Options, file: &Path, wait: bool) -> Result<Ex
     let (ended, waited) =
         if wait { wait_for(options, &connection, &taken).await? } else { (Vec::new(), true) };
     if options.json {
-        let posts: Vec<_> =
-            lines.iter().map(|line| json!({"id": line.id, "ok": line.good, "what": line.what})).collect();
+        let post = |line: &Line| match &line.place {
+            Some(place) => json!({"id": null, "place": place, "ok": line.good, "what": line.what}),
+            None => json!({"id": line.id, "ok": line.good, "what": line.what}),
+        };
+        let posts: Vec<_> = lines.iter().map(post).collect();
         let mut report = json!({ "submitted": posts });
         if wait {
             let ended = ended.iter().map(|it| json!({"parent": it.parent, "ended": it.words, "ok": it.well}));
@@ -131,7 +140,7 @@ pub(crate) async fn run(options: &Options, file: &Path, wait: bool) -> Result<Ex
 }
 
 fn print(line: &Line) {
-    let Line { id, what, good } = line;
+    let Line { id, place: _, what, good } = line;
     let prefix = if id.is_empty() { String::new() } else { format!("{id}: ") };
     if *good {
         say!("{prefix}{what}");

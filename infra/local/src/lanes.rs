@@ -23,6 +23,9 @@ pub struct LaneSetup {
     /// The longest render, in milliseconds.
     #[serde(default = "long_ms")]
     pub render_max_ms: u64,
+    /// Its claims are made by an outside dispatcher.
+    #[serde(default)]
+    pub outside: bool,
     /// Starts per minute; no limit if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts_per_minute: Option<u32>,
@@ -53,6 +56,7 @@ pub fn default_lanes() -> Vec<LaneSetup> {
             recovery,
             render_min_ms: short_ms(),
             render_max_ms: long_ms(),
+            outside: false,
             starts_per_minute: None,
             price_micros: None,
             budget_micros_per_day: None,
@@ -109,14 +113,15 @@ impl LaneSetup {
             ));
         }
         match self.recovery {
-            Recovery::Callback { .. } => Err(format!(
-                "lane {lane}: the tier callback needs an address for callbacks, which this stack doesn't have yet; use \
-                 key, lookup or none"
+            Recovery::Callback { deadline_ms: 0 } => Err(format!(
+                "lane {lane}: a callback that is waited for 0 ms never comes; give a deadline_ms, or use the tier none"
             )),
             Recovery::Key { lifetime_ms: 0 } => {
                 Err(format!("lane {lane}: a key that is remembered for 0 ms is none; use the tier none"))
             }
-            Recovery::Key { .. } | Recovery::Lookup { .. } | Recovery::None => Ok(()),
+            Recovery::Key { .. } | Recovery::Lookup { .. } | Recovery::Callback { .. } | Recovery::None => {
+                Ok(())
+            }
         }
     }
 
@@ -124,6 +129,7 @@ impl LaneSetup {
     #[must_use]
     pub fn row(&self) -> LaneRow {
         LaneRow {
+            outside: self.outside,
             starts_per_minute: self.starts_per_minute,
             price_micros: self.price_micros,
             budget_micros_per_day: self.budget_micros_per_day,
@@ -135,6 +141,12 @@ impl LaneSetup {
     #[must_use]
     pub fn api_key(&self) -> String {
         format!("sandbox-key-of-{}", self.name)
+    }
+
+    /// Whether the end of its renders is asked for. A lane that is called back isn't polled.
+    #[must_use]
+    pub fn polled(&self) -> bool {
+        !matches!(self.recovery, Recovery::Callback { .. })
     }
 
     /// Its account at the sandbox.

@@ -5,7 +5,7 @@ use crate::lanes::{LaneSetup, default_series};
 use crate::logs::Logs;
 use crate::mapping::{Mapping, MappingError, MappingHandle, spawn};
 use crate::schedule::{Rate, Schedule, ScheduleSpec};
-use crate::stores::{Stores, StoresError, TABLE};
+use crate::stores::{Stores, StoresError, TABLE, dead_letters};
 use crate::url::FunctionUrl;
 use glassline_aws::config::{self, queue_variable};
 use glassline_aws::live::Live;
@@ -15,7 +15,7 @@ use glassline_protocol::settings::Settings;
 use glassline_sandbox::{AcceptHook, FaultRule, Sandbox, SandboxConfig, SandboxError};
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use tokio::net::TcpListener;
 
@@ -209,13 +209,16 @@ async fn api_listener(folder: &Path, port: Option<u16>) -> Result<TcpListener, S
 }
 
 /// The providers' configuration, as the functions read it.
-fn providers(lanes: &[LaneSetup], url: &str) -> Value {
+fn providers(lanes: &[LaneSetup], url: &str, api: SocketAddr) -> Value {
     let lanes = lanes.iter().map(|lane| {
+        let called = format!("http://{api}/v1/callbacks/sandbox/{}", lane.name);
         let provider = json!({
             "adapter": "sandbox",
             "base_url": url,
             "api_key": lane.api_key(),
             "recovery": lane.recovery,
+            "polled": lane.polled(),
+            "callback_url": (!lane.polled()).then_some(called),
             "submit_timeout_ms": SUBMIT_TIMEOUT_MS,
             "poll_ms": 1_000,
             "deadline_ms": 300_000,
@@ -223,6 +226,11 @@ fn providers(lanes: &[LaneSetup], url: &str) -> Value {
         (lane.name.to_string(), provider)
     });
     Value::Object(lanes.collect())
+}
+
+/// The dead-letter queues, as the api reads them.
+fn dead_letter_urls(sqs: SocketAddr) -> String {
+    serde_json::to_string(&dead_letters(sqs)).unwrap_or_default()
 }
 
 /// The vault's configuration, as the finisher reads it.
@@ -289,6 +297,7 @@ fn environment(
     sandbox: &Sandbox,
     secrets: &Secrets,
     storage: &Path,
+    api: SocketAddr,
 ) -> Vec<(String, String)> {
     let pair = |name: &str, value: String| (name.to_owned(), value);
     let mut env = vec![
@@ -304,9 +313,10 @@ fn environment(
         pair(config::HANDOFF_SECRET, secrets.handoff.clone()),
         pair(config::API_SECRET, secrets.api.clone()),
         pair(config::SETTINGS, serde_json::to_string(&config.settings).unwrap_or_default()),
-        pair(config::PROVIDERS, providers(&config.lanes, &sandbox.url()).to_string()),
+        pair(config::PROVIDERS, providers(&config.lanes, &sandbox.url(), api).to_string()),
         pair(config::STORAGE, storage_config(&config.lanes, sandbox.address.port(), storage).to_string()),
     ];
+    env.push(pair(config::DEAD_LETTER_QUEUES, dead_letter_urls(stores.sqs)));
     env.extend(stores.urls().into_iter().map(|(queue, url)| pair(queue_variable(queue), url)));
     env
 }
@@ -378,7 +388,8 @@ impl Stack {
         let secrets =
             Secrets { handoff: secret(&folder, "handoff-secret")?, api: secret(&folder, "api-secret")? };
         let listener = api_listener(&folder, config.port).await?;
-        let env = environment(&config, &stores, &sandbox, &secrets, &storage);
+        let api = listener.local_addr().map_err(|source| StackError::Port { port: 0, source })?;
+        let env = environment(&config, &stores, &sandbox, &secrets, &storage, api);
         let logs = Logs::new(Some(log_folder));
         let options = HostOptions { logs: logs.sink(), ..HostOptions::default() };
         let host = Host::start(specs(&config, &env), options).await?;

@@ -177,3 +177,11 @@ impl Stores {
 pub fn queue_urls(sqs: SocketAddr) -> BTreeMap<Queue, String> {
     Queue::ALL.iter().map(|queue| (*queue, queue_url(sqs, queue_name(*queue)))).collect()
 }
+
+/// The dead-letter queues at an SQS endpoint of the local stack: name and address.
+#[must_use]
+pub fn dead_letters(sqs: SocketAddr) -> BTreeMap<String, String> {
+    let named: std::collections::BTreeSet<&str> =
+        QUEUES.iter().filter_map(|spec| spec.dead_letters).collect();
+    named.into_iter().map(|name| (name.to_owned(), queue_url(sqs, name))).collect()
+}

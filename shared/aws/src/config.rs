@@ -24,6 +24,8 @@ pub const HANDOFF_SECRET_PREVIOUS: &str = "GLASSLINE_HANDOFF_SECRET_PREVIOUS";
 pub const API_SECRET: &str = "GLASSLINE_API_SECRET";
 /// The secret before it, which is still taken during a rotation.
 pub const API_SECRET_PREVIOUS: &str = "GLASSLINE_API_SECRET_PREVIOUS";
+/// The dead-letter queues that people may empty, as a JSON object of names and URLs.
+pub const DEAD_LETTER_QUEUES: &str = "GLASSLINE_DEAD_LETTER_QUEUES";
 /// Times and limits that differ from the defaults, as JSON of [`Settings`].
 pub const SETTINGS: &str = "GLASSLINE_SETTINGS";
 /// The lanes' providers, as JSON.
@@ -137,6 +139,21 @@ impl<'a> Env<'a> {
                 }
             })
             .collect()
+    }
+
+    /// JSON of a variable that may be absent.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when it is there and can't be used.
+    pub fn json_if_given<T: DeserializeOwned>(
+        &self,
+        variable: &'static str,
+        meaning: &'static str,
+    ) -> Result<Option<T>, ConfigError> {
+        if self.optional(variable).is_none() {
+            return Ok(None);
+        }
+        self.json(variable, meaning).map(Some)
     }
 
     /// The secrets that sign handoffs.

@@ -7,11 +7,13 @@ use crate::sqs::SqsQueues;
 use crate::telemetry::token_hash;
 use glassline_protocol::ids::{Attempt, JobKey, LaneName, Ms, ParentKey, Run, TaskId, Token};
 use glassline_protocol::ports::{
-    Candidate, Created, Envelope, EpisodeView, JobView, Local, NewRow, NotStarted, OutcomePut, Part, Queues,
-    Read, Sent, Store, Transacted, Written,
+    Candidate, Created, DeadLetters, Envelope, EpisodeView, JobFilter, JobPage, JobScan, JobView, Local,
+    NewRow, NotStarted, OutcomePut, Part, Queues, Read, Redriven, ScanCursor, Sent, Store, Transacted,
+    Written,
 };
 use glassline_protocol::provider::{
-    Cancel, Capabilities, Find, Media, Output, Provider, Reference, RenderRequest, Submit, TaskState,
+    CallbackCall, Callbacks, CalledBack, Cancel, Capabilities, Find, Media, Output, Provider, Reference,
+    RenderRequest, Submit, TaskState,
 };
 use glassline_protocol::registry::{Line, Mark, Page, ParentView, Registry};
 use glassline_protocol::row::{
@@ -74,7 +76,7 @@ impl<P, V, L> Live<P, V, L> {
 
 /// Whether an operation of the table consumes read units; the others consume write units.
 fn is_read(operation: &str) -> bool {
-    ["GetItem", "BatchGetItem", "Query"].contains(&operation)
+    ["GetItem", "BatchGetItem", "Query", "Scan"].contains(&operation)
 }
 
 /// Says that a job changed: the lines that tell a job's story, and what renders are counted by.
@@ -203,6 +205,32 @@ impl<P: Send + Sync, V: Send + Sync, L: Send + Sync> Registry for Live<P, V, L> 
     }
     async fn count(&self, line: &Line, limit: usize) -> Read<usize> {
         self.store.count(line, limit).await
+    }
+}
+
+impl<P: Send + Sync, V: Send + Sync, L: Send + Sync> JobScan for Live<P, V, L> {
+    async fn scan_jobs(
+        &self,
+        filter: &JobFilter,
+        cursor: Option<&ScanCursor>,
+        limit: usize,
+    ) -> Read<JobPage> {
+        self.store.scan_jobs(filter, cursor, limit).await
+    }
+}
+
+impl<P: Send + Sync, V: Send + Sync, L: Send + Sync> DeadLetters for Live<P, V, L> {
+    fn names(&self) -> Vec<String> {
+        self.queues.names()
+    }
+    async fn redrive(&self, queue: &str) -> Redriven {
+        self.queues.redrive(queue).await
+    }
+}
+
+impl<P: Callbacks + Send + Sync, V: Send + Sync, L: Send + Sync> Callbacks for Live<P, V, L> {
+    async fn verify(&self, provider: &str, lane: &LaneName, call: &CallbackCall) -> Option<CalledBack> {
+        self.provider.verify(provider, lane, call).await
     }
 }
 

@@ -10,7 +10,7 @@ use aws_sdk_sqs::types::{
     MessageSystemAttributeValue as AttributeValue, SendMessageBatchRequestEntry,
 };
 use glassline_protocol::message::{Message, Queue};
-use glassline_protocol::ports::{Envelope, Queues, Sent};
+use glassline_protocol::ports::{DeadLetters, Envelope, Queues, Redriven, Sent};
 use glassline_protocol::settings::Settings;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
@@ -29,6 +29,7 @@ const MAX_VISIBILITY_SECONDS: u64 = 11 * 3_600;
 pub struct SqsQueues {
     client: Client,
     urls: BTreeMap<Queue, String>,
+    dead_letters: BTreeMap<String, String>,
     meter: Meter,
 }
 
@@ -85,7 +86,13 @@ impl SqsQueues {
     /// Sends to these queues; a message to a queue without an address is refused.
     #[must_use]
     pub fn new(client: Client, urls: BTreeMap<Queue, String>) -> Self {
-        Self { client, urls, meter: Meter::default() }
+        Self { client, urls, dead_letters: BTreeMap::new(), meter: Meter::default() }
+    }
+
+    /// The same, with dead-letter queues by name and address, for [`DeadLetters`].
+    #[must_use]
+    pub fn with_dead_letters(self, dead_letters: BTreeMap<String, String>) -> Self {
+        Self { dead_letters, ..self }
     }
 
     /// Messages sent, by queue.
@@ -304,4 +311,36 @@ pub async fn depth(client: &Client, url: &str) -> Result<[u64; 3], String> {
     let output = request.send().await.map_err(|error| error.code().unwrap_or("no answer").to_owned())?;
     let attributes = output.attributes.unwrap_or_default();
     Ok(names.map(|name| attributes.get(&name).and_then(|count| count.parse().ok()).unwrap_or(0)))
+}
+
+impl DeadLetters for SqsQueues {
+    fn names(&self) -> Vec<String> {
+        self.dead_letters.keys().cloned().collect()
+    }
+
+    async fn redrive(&self, queue: &str) -> Redriven {
+        let Some(url) = self.dead_letters.get(queue) else { return Redriven::Missing };
+        match redrive(&self.client, url).await {
+            Ok(()) => Redriven::Started,
+            Err(code) => {
+                tracing::warn!(event = "redrive_refused", queue, code);
+                Redriven::Refused(code)
+            }
+        }
+    }
+}
+
+/// Starts moving the messages of a dead-letter queue back to where they came from; SQS moves them by and by.
+///
+/// # Errors
+/// The service's error code, or `no answer`.
+async fn redrive(client: &Client, url: &str) -> Result<(), String> {
+    use aws_sdk_sqs::types::QueueAttributeName::QueueArn;
+    let code = |code: Option<&str>| code.unwrap_or("no answer").to_owned();
+    let request = client.get_queue_attributes().queue_url(url).attribute_names(QueueArn);
+    let output = request.send().await.map_err(|error| code(error.code()))?;
+    let arn = output.attributes.and_then(|mut attributes| attributes.remove(&QueueArn));
+    let arn = arn.ok_or_else(|| code(Some("NoQueueArn")))?;
+    client.start_message_move_task().source_arn(arn).send().await.map_err(|error| code(error.code()))?;
+    Ok(())
 }

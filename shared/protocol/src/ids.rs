@@ -99,6 +99,18 @@ text_id!(
     Run, "run", is_hex, "a run is 8 to 64 lower-case hex digits"
 );
 
+text_id!(
+    /// What an outside dispatcher gets for a handoff that was taken: it names the claim's token without being it.
+    Receipt, "receipt", is_hex, "a receipt is 8 to 64 lower-case hex digits"
+);
+
+impl Receipt {
+    /// Wraps a hash in hex.
+    pub(crate) fn of_hash(hex: String) -> Self {
+        Self(hex)
+    }
+}
+
 macro_rules! plain_debug {
     ($($name:ident),*) => {$(
         impl fmt::Debug for $name {
@@ -106,7 +118,7 @@ macro_rules! plain_debug {
         }
     )*};
 }
-plain_debug!(Id, LaneName, TaskId);
+plain_debug!(Id, LaneName, TaskId, Receipt);
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

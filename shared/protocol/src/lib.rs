@@ -2,6 +2,8 @@
 
 pub mod admission;
 pub mod body;
+pub mod bulk;
+pub mod explain;
 pub mod ids;
 pub mod intake;
 pub mod ledger;

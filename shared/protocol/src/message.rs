@@ -84,6 +84,58 @@ impl std::fmt::Debug for Handoff {
     }
 }
 
+/// A claim as an outside dispatcher gets it and hands it over. What it says of the render, if anything, must be what the
+/// job's spec says: that is what is rendered.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OutsideClaim {
+    /// The post or episode.
+    pub parent: ParentKey,
+    /// The shot or frame.
+    pub member: MemberKey,
+    /// The attempt that was claimed.
+    pub attempt: Attempt,
+    /// The claim's token.
+    pub token: Token,
+    /// The job's lane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane: Option<LaneName>,
+    /// The slot that it fills.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<SlotNo>,
+    /// Until when it must be handed over, in epoch milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<Ms>,
+    /// What to draw.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
+    /// The provider's own parameters: an object or null.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub params: Option<serde_json::Value>,
+    /// The kind of output expected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media: Option<Media>,
+}
+
+impl std::fmt::Debug for OutsideClaim {
+    /// Without prompt and params, which never reach a log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OutsideClaim")
+            .field("job", &self.job())
+            .field("attempt", &self.attempt)
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
+}
+
+impl OutsideClaim {
+    /// The job.
+    #[must_use]
+    pub fn job(&self) -> JobKey {
+        JobKey { parent: self.parent.clone(), member: self.member.clone() }
+    }
+}
+
 /// The attempt that a message is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -284,6 +336,18 @@ impl Handoff {
 }
 
 impl Subject {
+    /// The current attempt of a job; `None` when nobody owns it.
+    #[must_use]
+    pub fn of(row: &crate::row::JobRow) -> Option<Self> {
+        Some(Self {
+            parent: row.key.parent.clone(),
+            member: row.key.member.clone(),
+            lane: row.lane.clone(),
+            attempt: row.attempt,
+            token: row.token.clone()?,
+        })
+    }
+
     /// The job.
     #[must_use]
     pub fn job(&self) -> JobKey {

@@ -47,3 +47,25 @@ word_enum! {
         Resuming = "resuming",
     }
 }
+
+word_enum! {
+    /// What was done about a request.
+    Did {
+        /// The job is cancelled.
+        Cancelled = "cancelled",
+        /// Whoever has the job is asked to stop.
+        CancelRequested = "cancel_requested",
+        /// The job is ready for another attempt.
+        Requeued = "requeued",
+        /// The attempt's output turned out to be stored: it is finished instead.
+        Finishing = "finishing",
+        /// The task is recorded, and the provider is asked for it.
+        Checking = "checking",
+        /// The asset is approved.
+        Approved = "approved",
+        /// The asset is rejected, and the job is ready for another attempt.
+        RejectedAndRequeued = "rejected_and_requeued",
+        /// The asset is rejected, and its job can't have another attempt now.
+        Rejected = "rejected",
+    }
+}

@@ -6,9 +6,10 @@
 
 use crate::ids::{Attempt, JobKey, LaneName, Ms, Run, Token};
 use crate::message::Message;
+use crate::provider::ErrorClass;
 use crate::row::{
-    BadRow, EpisodeKey, EpisodeRow, HeadRow, JobRow, LaneRow, OrphanRow, OutcomeRow, Row, SeriesKey,
-    SeriesRow, SlotKey, SlotRow, SpecRow, StoryKey, StoryRow, StorySpecRow,
+    BadRow, EpisodeKey, EpisodeRow, HeadRow, JobRow, LaneRow, OrphanRow, OutcomeRow, PrimaryKey, Row,
+    SeriesKey, SeriesRow, SlotKey, SlotRow, SpecRow, Status, StoryKey, StoryRow, StorySpecRow,
 };
 use crate::rule::When;
 use crate::transition::{
@@ -267,6 +268,85 @@ pub trait Store {
         series: &SeriesKey,
         limit: usize,
     ) -> impl Future<Output = Read<Vec<EpisodeKey>>> + Send;
+}
+
+/// Which jobs a scan is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobFilter {
+    /// Their lane.
+    pub lane: LaneName,
+    /// Their status: one of these.
+    pub statuses: Vec<Status>,
+    /// The class of their last failure, if that matters.
+    pub class: Option<ErrorClass>,
+}
+
+/// Where a scan of the table goes on. Its text is opaque.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScanCursor(
+    /// The last row that was looked at.
+    pub PrimaryKey,
+);
+
+impl std::fmt::Display for ScanCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&hex::encode(format!("{}\n{}", self.0.pk, self.0.sk)))
+    }
+}
+
+impl std::str::FromStr for ScanCursor {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = "it isn't a cursor that was given out";
+        let bytes = hex::decode(text).map_err(|_| bad)?;
+        let text = String::from_utf8(bytes).map_err(|_| bad)?;
+        let (pk, sk) =
+            text.split_once('\n').filter(|(pk, sk)| !pk.is_empty() && !sk.is_empty()).ok_or(bad)?;
+        // The longest keys that DynamoDB has.
+        if pk.len() > 2_048 || sk.len() > 1_024 {
+            return Err(bad);
+        }
+        Ok(Self(PrimaryKey { pk: pk.to_owned(), sk: sk.to_owned() }))
+    }
+}
+
+/// A part of what a scan finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobPage {
+    /// Jobs; perhaps none, though more come later.
+    pub jobs: Vec<JobRow>,
+    /// Where it goes on; `None` at its end.
+    pub cursor: Option<ScanCursor>,
+}
+
+/// A look through the whole table, for what people ask of many jobs at once: no index leads to jobs that have ended.
+pub trait JobScan {
+    /// The next jobs of a filter, at most `limit`. Not consistent: whoever acts on a job reads it again.
+    fn scan_jobs(
+        &self,
+        filter: &JobFilter,
+        cursor: Option<&ScanCursor>,
+        limit: usize,
+    ) -> impl Future<Output = Read<JobPage>> + Send;
+}
+
+/// What became of the request to move dead letters back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Redriven {
+    /// They are on their way.
+    Started,
+    /// There is no dead-letter queue of this name.
+    Missing,
+    /// Not possible now: the service's error code.
+    Refused(String),
+}
+
+/// The dead-letter queues, for people.
+pub trait DeadLetters {
+    /// The names of those that can be emptied this way.
+    fn names(&self) -> Vec<String>;
+    /// Starts to move the messages of a dead-letter queue back to where they came from.
+    fn redrive(&self, queue: &str) -> impl Future<Output = Redriven> + Send;
 }
 
 /// A message to send.

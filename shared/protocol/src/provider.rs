@@ -192,6 +192,77 @@ pub struct Capabilities {
     pub output_lifetime_ms: Option<u64>,
 }
 
+/// A callback as it came in. Nothing of it is believed before it is verified.
+#[derive(Clone, Default)]
+pub struct CallbackCall {
+    /// The query of its address, as sent, without the `?`.
+    pub query: String,
+    /// Its headers, each value as sent.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// Its body, byte for byte.
+    pub body: Vec<u8>,
+    /// Now, in epoch milliseconds.
+    pub now_ms: Ms,
+}
+
+impl std::fmt::Debug for CallbackCall {
+    /// Without what it carries.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CallbackCall").field("body", &self.body.len()).finish_non_exhaustive()
+    }
+}
+
+/// What a verified callback is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CalledBack {
+    /// Our reference.
+    pub reference: Reference,
+    /// The provider's id of the render.
+    pub task: TaskId,
+}
+
+/// Who can tell a provider's callback from a forged one.
+pub trait Callbacks {
+    /// Checks a callback to a lane by what its provider (named as in the lane's configuration) signs. `None`: it is
+    /// refused, and why is logged and not told.
+    fn verify(
+        &self,
+        provider: &str,
+        lane: &crate::ids::LaneName,
+        call: &CallbackCall,
+    ) -> impl Future<Output = Option<CalledBack>> + Send;
+}
+
+/// Nobody: every callback is refused.
+impl Callbacks for () {
+    async fn verify(&self, _: &str, _: &crate::ids::LaneName, _: &CallbackCall) -> Option<CalledBack> {
+        None
+    }
+}
+
+/// Without providers, every callback is refused.
+impl<C: Callbacks + Send + Sync> Callbacks for Option<C> {
+    async fn verify(
+        &self,
+        provider: &str,
+        lane: &crate::ids::LaneName,
+        call: &CallbackCall,
+    ) -> Option<CalledBack> {
+        self.as_ref()?.verify(provider, lane, call).await
+    }
+}
+
+impl<C: Callbacks + Send + Sync> Callbacks for std::sync::Arc<C> {
+    async fn verify(
+        &self,
+        provider: &str,
+        lane: &crate::ids::LaneName,
+        call: &CallbackCall,
+    ) -> Option<CalledBack> {
+        (**self).verify(provider, lane, call).await
+    }
+}
+
 /// A render provider for one lane. Implemented by the adapters and, in the model, by recorded replies.
 pub trait Provider {
     /// What the provider of this lane offers. Pure: no call is made.

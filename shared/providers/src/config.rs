@@ -65,6 +65,9 @@ pub struct SandboxLane {
     /// not change, or the provider takes the repeat for another request.
     #[serde(default)]
     pub callback_url: Option<String>,
+    /// What the provider signs its callbacks with; absent: the account's key.
+    #[serde(default)]
+    pub callback_secret: Option<Secret>,
     /// The longest a connection may take, in milliseconds.
     #[serde(default = "connect_ms")]
     pub connect_timeout_ms: u64,
@@ -108,6 +111,20 @@ const fn deadline_ms() -> u64 {
 }
 pub(crate) const DAY_MS: u64 = 86_400_000;
 
+impl LaneConfig {
+    /// The variable that holds the account's key, if it is named.
+    pub(crate) fn api_key_env(&self) -> Option<&str> {
+        match self {
+            Self::Sandbox(lane) => lane.api_key_env.as_deref(),
+            Self::Generic(lane) => lane.api_key_env.as_deref(),
+            Self::Replicate(lane) => lane.api_key_env.as_deref(),
+            Self::Fal(lane) => lane.api_key_env.as_deref(),
+            Self::Runway(lane) => lane.api_key_env.as_deref(),
+            Self::Bedrock(lane) => lane.api_key_env.as_deref(),
+        }
+    }
+}
+
 impl SandboxLane {
     /// A polled lane with the default times.
     #[must_use]
@@ -119,6 +136,7 @@ impl SandboxLane {
             recovery,
             polled: true,
             callback_url: None,
+            callback_secret: None,
             connect_timeout_ms: connect_ms(),
             submit_timeout_ms: submit_ms(),
             query_timeout_ms: query_ms(),

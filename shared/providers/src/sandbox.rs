@@ -1,8 +1,10 @@
 //! The adapter for Glassline's own sandbox provider; its API and error codes are documented in `glassline-sandbox`.
 
 use crate::answer::{completed, rejected, retry_after_ms};
+use crate::callback::{Callback, CallbackError, verify_callback};
 use crate::client::{Answer, Clients, NoAnswer, call};
 use crate::config::SandboxLane;
+use crate::hook::CallbackRequest;
 use crate::secret::Secret;
 use crate::text;
 use glassline_protocol::ids::{LaneName, TaskId};
@@ -20,6 +22,8 @@ pub(crate) struct SandboxProvider {
     lane: LaneName,
     base: Url,
     bearer: HeaderValue,
+    /// What its callbacks are signed with, if it is asked for any.
+    callback_secrets: Vec<Secret>,
     clients: Clients,
     config: SandboxLane,
 }
@@ -80,12 +84,25 @@ impl SandboxProvider {
         let mut bearer = HeaderValue::from_str(&format!("Bearer {}", key.expose())).ok()?;
         bearer.set_sensitive(true);
         // The key is in the header now; one copy is enough.
-        let config = SandboxLane { api_key: None, ..config };
-        Some(Self { lane, base, bearer, clients, config })
+        let callback_secrets = match (&config.callback_url, &config.callback_secret) {
+            (None, _) => Vec::new(),
+            (Some(_), Some(secret)) => vec![secret.clone()],
+            (Some(_), None) => vec![key.clone()],
+        };
+        let config = SandboxLane { api_key: None, callback_secret: None, ..config };
+        Some(Self { lane, base, bearer, callback_secrets, clients, config })
     }
 
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.config.capabilities()
+    }
+
+    /// Checks a callback.
+    pub(crate) fn callback(&self, request: &CallbackRequest<'_>) -> Result<Callback, CallbackError> {
+        if self.callback_secrets.is_empty() {
+            return Err(CallbackError::NotExpected);
+        }
+        verify_callback(request.headers, request.body, request.now_ms, &self.callback_secrets)
     }
 
     /// Sends one POST and says what its answer proves.

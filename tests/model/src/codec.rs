@@ -120,6 +120,8 @@ pub(crate) fn job_row(job: &Job) -> JobRow {
         slot: job.slot.map(u32::from),
         lease_ms: job.lease.map(ms),
         accepted_ms: job.accepted.then_some(1),
+        // Nothing is decided by it here.
+        receipt: None,
         started_ms: job.started.map(ms),
         lane: lane_name(),
         rank,

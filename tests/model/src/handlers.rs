@@ -3,7 +3,6 @@
 use crate::codec::{key, message};
 use crate::codec_story::episode_key;
 use crate::config::Config;
-use crate::person;
 use crate::ports::{Ports, secrets};
 use crate::replay::End;
 use crate::state::{Body, Msg, Who};
@@ -88,11 +87,7 @@ pub(crate) fn handler<'a>(
             let Some(Body::Ended { job }) = msg.map(|msg| msg.body) else { panic!("no frame") };
             Box::pin(parent(ports, config, job))
         }
-        Who::Requeue(job) => {
-            Box::pin(
-                async move { end(person::requeue(ports, config, &key(job)).await, |what| what.to_owned()) },
-            )
-        }
+        Who::Requeue(job) => Box::pin(requeue(ports, config, job)),
         Who::Reopen(number) => Box::pin(async move {
             match glassline_protocol::steps::reopen(ports, &episode_key(number)).await {
                 Ok(()) => End::Done("reopened".into()),
@@ -100,6 +95,24 @@ pub(crate) fn handler<'a>(
             }
         }),
     }
+}
+
+/// A person looks at a job, and asks for another attempt of what was seen.
+async fn requeue(ports: &Ports<'_>, config: &Config, job: u8) -> End {
+    use glassline_protocol::ports::Store as _;
+    let view = match ports.job(&key(job)).await {
+        Ok(Some(view)) => view,
+        Ok(None) => return End::Done("missing".into()),
+        Err(unread) => return End::GivenBack(unread.to_string()),
+    };
+    let (settings, job) = (&config.settings, view.job);
+    code!(
+        config,
+        glassline_protocol::steps::requeue,
+        crate::mutated::steps::requeue,
+        (ports, settings, &job.key, job.attempt, None),
+        |_| "asked for another attempt".to_owned()
+    )
 }
 
 async fn wake(ports: &Ports<'_>, config: &Config, message: Option<Message>) -> End {

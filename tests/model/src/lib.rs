@@ -29,7 +29,6 @@ mod model;
 mod mutants;
 mod norm;
 mod people;
-mod person;
 mod ports;
 mod properties;
 mod provider;

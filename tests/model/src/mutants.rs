@@ -188,7 +188,7 @@ pub const MUTANTS: &[Mutant] = &[
     mutant("closing doesn't match the opening", "I8", "stories=1 frames=2 framefail=1 reopen=1"),
     mutant("the counter is an ADD", "I7", "stories=2 open_limit=2 frames=0 tick=1"),
     mutant("a transaction in pieces", "I7", "stories=2 open_limit=2 frames=0 tick=1"),
-    // Ports that misbehave, and a person's step left out.
+    // Ports that misbehave.
     mutant("an unknown submit is sent again", "I2", "tier=none submit=1"),
     mutant("refused means lost", "I10", "lost=1 only_lost=1"),
     mutant("an outcome replaces another", "I2/I3", "badout=1 dup=1"),

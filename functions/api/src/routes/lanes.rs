@@ -129,6 +129,9 @@ pub struct LaneInput {
     #[schemars(with = "Option<u64>")]
     #[serde(deserialize_with = "given")]
     boost_ms: Option<Option<u64>>,
+    /// Whether an outside dispatcher makes its claims; our own then starts nothing in it.
+    #[schemars(with = "bool")]
+    outside: Option<bool>,
     /// Paused until resumed; false ends every pause.
     #[schemars(with = "bool")]
     paused: Option<bool>,
@@ -150,6 +153,7 @@ impl From<LaneInput> for LaneChange {
             price_micros: input.price_micros,
             budget_micros_per_day: input.budget_micros_per_day,
             boost_ms: input.boost_ms,
+            outside: input.outside,
             paused: input.paused,
             pause_reason: input.pause_reason,
         }

@@ -4,6 +4,7 @@ pub mod callbacks;
 pub mod handoffs;
 pub mod jobs;
 pub mod lanes;
+pub mod ops;
 pub mod posts;
 pub mod queues;
 pub mod series;
@@ -82,6 +83,7 @@ pub fn all<P: Ports>() -> Vec<Served<P>> {
         series::routes(),
         lanes::routes(),
         jobs::routes(),
+        ops::routes(),
         handoffs::routes(),
         callbacks::routes(),
         queues::routes(),

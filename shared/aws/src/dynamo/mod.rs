@@ -10,6 +10,7 @@ mod registry;
 mod retry;
 mod scan;
 mod schema;
+mod search;
 mod transact;
 mod write;
 

@@ -35,6 +35,8 @@ pub struct LaneChange {
     pub budget_micros_per_day: Option<Option<u64>>,
     /// Aging, in milliseconds per step of priority; `Some(None)` for none. It ranks the jobs that come after it.
     pub boost_ms: Option<Option<u64>>,
+    /// Its claims are made by an outside dispatcher.
+    pub outside: Option<bool>,
     /// Paused by hand, or every pause ended.
     pub paused: Option<bool>,
     /// Why it is paused, one sentence. A lane that is paused by hand already keeps its reason.
@@ -106,12 +108,13 @@ impl From<Fault> for CantSet {
 pub fn settings_tag(row: &LaneRow) -> String {
     let number = |value: Option<u64>| value.map_or_else(|| "none".to_owned(), |number| number.to_string());
     format!(
-        "{}.{}.{}.{}.{}.{}",
+        "{}.{}.{}.{}.{}.{}.{}",
         row.capacity,
         number(row.starts_per_minute.map(u64::from)),
         number(row.price_micros),
         number(row.budget_micros_per_day),
         number(row.boost_ms),
+        if row.outside { "outside" } else { "ours" },
         if row.paused { "paused" } else { "running" },
     )
 }
@@ -123,6 +126,7 @@ fn settings_of(row: &LaneRow) -> LaneSettings {
         price_micros: row.price_micros,
         budget_micros_per_day: row.budget_micros_per_day,
         boost_ms: row.boost_ms,
+        outside: row.outside,
     }
 }
 
@@ -155,6 +159,7 @@ impl LaneChange {
             price_micros: self.price_micros.unwrap_or(row.price_micros),
             budget_micros_per_day: self.budget_micros_per_day.unwrap_or(row.budget_micros_per_day),
             boost_ms: self.boost_ms.unwrap_or(row.boost_ms),
+            outside: self.outside.unwrap_or(row.outside),
         }
     }
 

@@ -115,6 +115,7 @@ pub(crate) fn new_job(key: JobKey, lane: LaneName, rank: String, media: Media, n
         slot: None,
         lease_ms: None,
         accepted_ms: None,
+        receipt: None,
         started_ms: None,
         price_micros: None,
         lane,

@@ -1,7 +1,7 @@
 //! The job row and its spec.
 
 use super::{BadRow, PrimaryKey, RowKey, row, text_attr, word_enum};
-use crate::ids::{Attempt, JobKey, LaneName, Ms, Run, SlotNo, TaskId, Token};
+use crate::ids::{Attempt, JobKey, LaneName, Ms, Receipt, Run, SlotNo, TaskId, Token};
 use crate::provider::{ErrorClass, Media};
 
 word_enum! {
@@ -129,6 +129,9 @@ row! {
         lease_ms: Option<Ms> = LeaseMs "lease_ms",
         /// When an outside dispatcher's handoff was taken, in epoch milliseconds.
         accepted_ms: Option<Ms> = AcceptedMs "accepted_ms",
+        /// What is left of the last owner's token, until the next claim: whoever held it can still be told whether its
+        /// handoff was taken.
+        receipt: Option<Receipt> = Receipt "receipt",
         /// When the submit intent of this attempt was written, in epoch milliseconds.
         started_ms: Option<Ms> = StartedMs "started_ms",
         /// Its lane.

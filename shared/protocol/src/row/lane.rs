@@ -16,6 +16,8 @@ row! {
         budget_micros_per_day: Option<u64> = BudgetMicrosPerDay "budget_micros_per_day",
         /// With aging: how much earlier one step of priority ranks a job, in milliseconds.
         boost_ms: Option<u64> = BoostMs "boost_ms",
+        /// Its claims are made by an outside dispatcher: our own ticks start nothing in it, but look after it.
+        outside: bool = Outside "outside",
         /// Paused by a person until resumed.
         paused: bool = Paused "paused",
         /// Paused until then, in epoch milliseconds.
@@ -60,6 +62,7 @@ impl LaneRow {
             price_micros: None,
             budget_micros_per_day: None,
             boost_ms: None,
+            outside: false,
             paused: false,
             paused_until_ms: None,
             pause_reason: None,

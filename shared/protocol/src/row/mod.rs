@@ -20,7 +20,7 @@ pub use story::{
     season_and_episode,
 };
 
-use crate::ids::{Id, JobKey, LaneName, MemberKey, ParentKey, Run, TaskId, Token};
+use crate::ids::{Id, JobKey, LaneName, MemberKey, ParentKey, Receipt, Run, TaskId, Token};
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -183,7 +183,7 @@ macro_rules! text_attr {
     )*};
 }
 pub(crate) use text_attr;
-text_attr!(Id, LaneName, Token, Run, TaskId, JobKey, ParentKey, MemberKey);
+text_attr!(Id, LaneName, Token, Run, Receipt, TaskId, JobKey, ParentKey, MemberKey);
 
 /// Declares an enum that is stored as one word.
 macro_rules! word_enum {

@@ -103,6 +103,7 @@ fn requeue(view: &EpisodeView) -> Result<Vec<Part>, CantReopen> {
                     status: frame.status,
                     attempt: frame.attempt,
                     entry: ready_entry(&frame.lane, &frame.rank, frame.attempt.saturating_add(1)),
+                    note: None,
                 },
             )),
             Status::Ready | Status::Claimed | Status::Rendering | Status::Held | Status::Succeeded => {

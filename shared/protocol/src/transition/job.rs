@@ -167,6 +167,8 @@ pub enum JobTransition {
         attempt: Attempt,
         /// Its entry in `READY#lane`, with the next attempt.
         entry: QueueEntry,
+        /// Why, one sentence, shown until the next attempt has something to say.
+        note: Option<String>,
     },
     /// api: QA's verdict.
     Review {

@@ -9,6 +9,7 @@ use crate::row::JobField as F;
 use crate::row::outcome::short;
 use crate::row::{QaState, Status, Value};
 use crate::rule::{Rule, Then, When};
+use crate::sign::receipt_of;
 
 fn text(value: &str) -> Value {
     Value::Text(value.to_owned())
@@ -72,15 +73,18 @@ fn end(from: &[Status], to: Status, matching: When<F>, attempt: Attempt, now_ms:
     Rule { when: vec![status_in(from), matching], then, mine: vec![status_is(to), attempt_is(attempt)] }
 }
 
-/// A terminal transition by the attempt's owner.
+/// A terminal transition by the attempt's owner. What is left of its token is the receipt, so that whoever held it can
+/// still be told whether its handoff was taken; it comes when the token goes, and fits into its place.
 fn end_owned(from: &[Status], to: Status, ours: &Ours, now_ms: Ms) -> Rule<F> {
-    end(from, to, token_is(&ours.token), ours.attempt, now_ms)
+    let mut rule = end(from, to, token_is(&ours.token), ours.attempt, now_ms);
+    rule.then.push(set_text(F::Receipt, receipt_of(&ours.token).as_str()));
+    rule
 }
 
 /// Back to the lane. A row that is ready at our attempt shows that our claim was given back.
 fn give_back(from: &[Status], ours: &Ours, entry: &QueueEntry, failing_below: Option<u32>) -> Rule<F> {
     let mut when = vec![status_in(from), token_is(&ours.token), When::Absent(F::CancelRequested)];
-    let mut then = vec![set_status(Status::Ready)];
+    let mut then = vec![set_status(Status::Ready), set_text(F::Receipt, receipt_of(&ours.token).as_str())];
     then.extend(disown());
     then.extend(enter(entry));
     if let Some(limit) = failing_below {
@@ -114,6 +118,8 @@ impl JobTransition {
             Self::Succeed { ours, now_ms } => succeed(ours, *now_ms),
             Self::Release { ours, entry, unless_accepted, failing_below } => {
                 let mut rule = give_back(&[Status::Claimed], ours, entry, *failing_below);
+                // It was not started: whoever asks for its acceptance is told that the claim is gone.
+                rule.then.push(Then::Clear(F::AcceptedMs));
                 if *unless_accepted {
                     rule.when.push(When::Absent(F::AcceptedMs));
                 }
@@ -139,7 +145,9 @@ impl JobTransition {
                 rule
             }
             Self::CancelEnded { ours, now_ms } => end_owned(&STARTED, Status::Cancelled, ours, *now_ms),
-            Self::Requeue { status, attempt, entry } => requeue(*status, *attempt, entry),
+            Self::Requeue { status, attempt, entry, note } => {
+                requeue(*status, *attempt, entry, note.as_deref())
+            }
             Self::Review { attempt, verdict } => review(*attempt, *verdict),
         }
     }
@@ -154,11 +162,12 @@ fn void(seen: Attempt, queue_sk: &str) -> Rule<F> {
     }
 }
 
+/// A repeat of the same handoff finds its own acceptance, whenever that was.
 fn accept(ours: &Ours, now_ms: Ms) -> Rule<F> {
     Rule {
         when: vec![status_is(Status::Claimed), token_is(&ours.token), When::Absent(F::AcceptedMs)],
         then: vec![set_number(F::AcceptedMs, now_ms)],
-        mine: vec![token_is(&ours.token), When::Is(F::AcceptedMs, number(now_ms))],
+        mine: vec![token_is(&ours.token), When::Below(F::AcceptedMs, u64::MAX)],
     }
 }
 
@@ -206,7 +215,7 @@ fn claim(seen: Attempt, token: &Token, slot: SlotNo, lease_ms: Ms, price_micros:
         set_number(F::Slot, u64::from(slot)),
         set_number(F::LeaseMs, lease_ms),
     ];
-    then.extend([F::Task, F::Run, F::AcceptedMs, F::StartedMs, F::EndedMs].map(Then::Clear));
+    then.extend([F::Task, F::Run, F::AcceptedMs, F::Receipt, F::StartedMs, F::EndedMs].map(Then::Clear));
     // The price as it was when this attempt was claimed: a later change of the lane's doesn't rewrite the ledger.
     then.push(price_micros.map_or(Then::Clear(F::PriceMicros), |price| set_number(F::PriceMicros, price)));
     then.extend(LEAVE);
@@ -271,7 +280,7 @@ fn hold(ours: &Ours, next_check_ms: Ms, entry: &QueueEntry, reason: &str) -> Rul
     }
 }
 
-fn requeue(status: Status, attempt: Attempt, entry: &QueueEntry) -> Rule<F> {
+fn requeue(status: Status, attempt: Attempt, entry: &QueueEntry, note: Option<&str>) -> Rule<F> {
     let next = attempt.saturating_add(1);
     let mut then =
         vec![set_status(Status::Ready), set_number(F::Attempt, u64::from(next)), set_number(F::Failures, 0)];
@@ -282,13 +291,14 @@ fn requeue(status: Status, attempt: Attempt, entry: &QueueEntry) -> Rule<F> {
             F::CancelRequested,
             F::Qa,
             F::AcceptedMs,
+            F::Receipt,
             F::StartedMs,
             F::EndedMs,
-            F::Error,
             F::ErrorClass,
         ]
         .map(Then::Clear),
     );
+    then.push(note.map_or(Then::Clear(F::Error), |note| set_text(F::Error, &short(note))));
     then.extend(enter(entry));
     let from = match status {
         Status::Failed | Status::Cancelled | Status::Held | Status::Succeeded => status_is(status),

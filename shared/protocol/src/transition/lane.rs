@@ -101,6 +101,8 @@ pub struct LaneSettings {
     pub budget_micros_per_day: Option<u64>,
     /// Aging, in milliseconds per step of priority.
     pub boost_ms: Option<u64>,
+    /// Its claims are made by an outside dispatcher.
+    pub outside: bool,
 }
 
 fn text(value: &str) -> Value {
@@ -165,6 +167,7 @@ impl LaneTransition {
                     set_or_clear(L::PriceMicros, settings.price_micros),
                     set_or_clear(L::BudgetMicrosPerDay, settings.budget_micros_per_day),
                     set_or_clear(L::BoostMs, settings.boost_ms),
+                    Then::Set(L::Outside, Value::Flag(settings.outside)),
                     Then::Set(L::AuthorisedBy, text(by.as_str())),
                     Then::Set(L::Rev, Value::Number(seen_rev.saturating_add(1))),
                 ],

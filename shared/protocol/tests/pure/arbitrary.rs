@@ -1,6 +1,6 @@
 //! Random values of the protocol's types, within their rules.
 
-use glassline_protocol::ids::{Id, JobKey, LaneName, MemberKey, ParentKey, Run, TaskId, Token};
+use glassline_protocol::ids::{Id, JobKey, LaneName, MemberKey, ParentKey, Receipt, Run, TaskId, Token};
 use glassline_protocol::message::{
     Check, CheckCause, Finish, FreedSlot, Handoff, Message, Qa, Rollback, RollbackCause, Subject, Wake,
 };
@@ -22,6 +22,10 @@ pub(crate) fn token() -> impl Strategy<Value = Token> {
 
 pub(crate) fn run() -> impl Strategy<Value = Run> {
     "[0-9a-f]{8,64}".prop_map(|text| Run::new(text).unwrap())
+}
+
+pub(crate) fn receipt() -> impl Strategy<Value = Receipt> {
+    "[0-9a-f]{8,64}".prop_map(|text| Receipt::new(text).unwrap())
 }
 
 pub(crate) fn task() -> impl Strategy<Value = TaskId> {

@@ -74,7 +74,7 @@ fn tries(row: &JobRow, texts: &Texts) -> Vec<JobTransition> {
         JobTransition::CancelReady { attempt, now_ms },
         JobTransition::CancelClaimed { ours: ours.clone(), now_ms },
         JobTransition::CancelEnded { ours: ours.clone(), now_ms },
-        JobTransition::Requeue { status: row.status, attempt, entry: next },
+        JobTransition::Requeue { status: row.status, attempt, entry: next, note: None },
         JobTransition::Review { attempt, verdict: QaState::Approved },
         JobTransition::Review { attempt, verdict: QaState::Rejected },
     ];

@@ -64,7 +64,6 @@ fn renew(status: Status, number: u8) -> JobTransition {
 #[test]
 fn another_callers_effect_on_the_same_row_is_not_ours() {
     use Status::{Claimed, Held, Ready, Rendering, Succeeded};
-    let accept = |now_ms| JobTransition::Accept { ours: ours(), now_ms };
     let review = |verdict| JobTransition::Review { attempt: ATTEMPT, verdict };
     let judged = JobRow { qa: Some(QaState::Pending), ..job(Succeeded) };
     for race in [
@@ -74,7 +73,6 @@ fn another_callers_effect_on_the_same_row_is_not_ours() {
         race(record("t1"), record("t2"), Held),
         race(renew(Rendering, 1), renew(Rendering, 2), Rendering),
         race(renew(Held, 1), renew(Held, 2), Held),
-        race(accept(NOW_MS), accept(NOW_MS + 1), Claimed),
         Race { ours: review(QaState::Approved), theirs: review(QaState::Rejected), before: judged.clone() },
         Race { ours: review(QaState::Rejected), theirs: review(QaState::Approved), before: judged },
     ] {
@@ -124,6 +122,7 @@ fn another_attempts_effect_is_not_ours() {
         status: Status::Failed,
         attempt: ours.attempt,
         entry: ready_at(ours.attempt + 1),
+        note: None,
     };
     let now_ms = NOW_MS;
     let mut asked = ended(|ours| JobTransition::CancelClaimed { ours, now_ms: NOW_MS }, Claimed);
@@ -165,7 +164,8 @@ fn another_attempts_effect_is_not_ours() {
 fn callers_that_cannot_be_told_apart_wanted_the_same_row() {
     use Status::{Claimed, Failed, Ready, Rendering};
     let now_ms = NOW_MS;
-    let requeue = JobTransition::Requeue { status: Failed, attempt: ATTEMPT, entry: ready_at(ATTEMPT + 1) };
+    let entry = ready_at(ATTEMPT + 1);
+    let requeue = JobTransition::Requeue { status: Failed, attempt: ATTEMPT, entry, note: None };
     for (transition, status) in [
         // The reservation can't claim any more, whoever voided it.
         (JobTransition::Void { seen: ATTEMPT, queue_sk: ready_at(ATTEMPT + 1).sk }, Ready),

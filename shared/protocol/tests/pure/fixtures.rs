@@ -96,6 +96,7 @@ pub(crate) fn job(status: Status) -> JobRow {
         slot: (owned && status != Status::Held).then_some(4),
         lease_ms: owned.then_some(SEEN_LEASE_MS),
         accepted_ms: None,
+        receipt: None,
         started_ms: started.then_some(NOW_MS - 5_000),
         lane: lane(),
         rank: RANK.into(),

@@ -120,6 +120,7 @@ fn a_post_has_a_head_and_a_spec_and_a_job_for_each_shot() {
             price_micros: None,
             lease_ms: None,
             accepted_ms: None,
+            receipt: None,
             started_ms: None,
             lane: post.lane.clone(),
             rank: "0300#01790000000000#0000".into(),

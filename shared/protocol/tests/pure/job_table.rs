@@ -9,6 +9,7 @@ use crate::fixtures::{
 use glassline_protocol::provider::ErrorClass;
 use glassline_protocol::rank::QueueEntry;
 use glassline_protocol::row::{JobRow, QaState, Status};
+use glassline_protocol::sign::receipt_of;
 use glassline_protocol::transition::JobTransition;
 
 /// What happens when the very same transition comes again on its own result.
@@ -61,6 +62,15 @@ fn leave(row: &mut JobRow) {
 fn disown(row: &mut JobRow) {
     (row.token, row.lease_ms, row.run, row.slot) = (None, None, None, None);
 }
+/// The owner leaves its receipt.
+fn disown_owned(row: &mut JobRow) {
+    disown(row);
+    row.receipt = Some(receipt_of(&token(1)));
+}
+fn ended_owned(row: &mut JobRow, status: Status) {
+    ended(row, status);
+    row.receipt = Some(receipt_of(&token(1)));
+}
 fn ended(row: &mut JobRow, status: Status) {
     (row.status, row.ended_ms) = (status, Some(NOW_MS));
     disown(row);
@@ -97,7 +107,7 @@ fn claims() -> Vec<Line> {
                 (row.slot, row.lease_ms) = (Some(7), Some(NEW_LEASE_MS));
                 row.price_micros = Some(40_000);
                 (row.task, row.run) = (None, None);
-                (row.accepted_ms, row.started_ms, row.ended_ms) = (None, None, None);
+                (row.accepted_ms, row.receipt, row.started_ms, row.ended_ms) = (None, None, None, None);
                 leave(row);
             },
             mine: owns,
@@ -122,7 +132,8 @@ fn claims() -> Vec<Line> {
             // Stricter: only the first acceptance is written.
             matches: |row| owns(row) && row.accepted_ms.is_none(),
             after: |row| row.accepted_ms = Some(NOW_MS),
-            mine: |row| owns(row) && row.accepted_ms == Some(NOW_MS),
+            // A repeat of the same handoff, at any time, finds its own.
+            mine: |row| owns(row) && row.accepted_ms.is_some(),
             repeat: Repeat::Refused,
         },
     ]
@@ -244,14 +255,15 @@ fn returns() -> Vec<Line> {
     };
     let free: fn(&JobRow) -> bool = |row| owns(row) && not_asked(row);
     let countable: fn(&JobRow) -> bool = |row| owns(row) && not_asked(row) && row.failures < LIMIT;
+    // What was accepted and never started is gone with its claim.
     let released: fn(&mut JobRow) = |row| {
-        row.status = Ready;
-        disown(row);
+        (row.status, row.accepted_ms) = (Ready, None);
+        disown_owned(row);
         enter(row, ready_at(ATTEMPT));
     };
     let retried: fn(&mut JobRow) = |row| {
         row.status = Ready;
-        disown(row);
+        disown_owned(row);
         enter(row, later_at(NEW_LEASE_MS, ATTEMPT));
         failure(row, ErrorClass::Throttled, "too many requests");
     };
@@ -266,15 +278,15 @@ fn returns() -> Vec<Line> {
         ),
         line("Release, counted", release(false, Some(LIMIT)), &[Claimed], countable, |row| {
             row.failures += 1;
-            row.status = Ready;
-            disown(row);
+            (row.status, row.accepted_ms) = (Ready, None);
+            disown_owned(row);
             enter(row, ready_at(ATTEMPT));
         }),
         line("Retry, not counted", retry(None), &[Rendering, Held], free, retried),
         line("Retry, counted", retry(Some(LIMIT)), &[Rendering, Held], countable, |row| {
             row.failures += 1;
             row.status = Ready;
-            disown(row);
+            disown_owned(row);
             enter(row, later_at(NEW_LEASE_MS, ATTEMPT));
             failure(row, ErrorClass::Throttled, "too many requests");
         }),
@@ -290,7 +302,7 @@ fn ends() -> Vec<Line> {
             matches: owns,
             // A success has no error, and a cancel that came too late is over.
             after: |row| {
-                ended(row, Succeeded);
+                ended_owned(row, Succeeded);
                 row.qa = Some(QaState::Pending);
                 (row.error, row.error_class, row.cancel_requested) = (None, None, false);
             },
@@ -308,7 +320,7 @@ fn ends() -> Vec<Line> {
             from: &[Claimed, Rendering, Held],
             matches: owns,
             after: |row| {
-                ended(row, Failed);
+                ended_owned(row, Failed);
                 // 160 bytes at most, cut at a character's edge.
                 failure(row, ErrorClass::Moderated, &format!("{}…", "é".repeat(78)));
             },
@@ -324,7 +336,7 @@ fn cancels() -> Vec<Line> {
         transition,
         from,
         matches,
-        after: |row| ended(row, Cancelled),
+        after: |row| ended_owned(row, Cancelled),
         mine: |row| is(row, Cancelled) && at(row),
         repeat: Repeat::Refused,
     };
@@ -339,7 +351,10 @@ fn cancels() -> Vec<Line> {
             mine: |row| at(row) && row.cancel_requested,
             repeat: Repeat::Harmless,
         },
-        cancel("Cancel, ready", JobTransition::CancelReady { attempt: ATTEMPT, now_ms }, &[Ready], at),
+        Line {
+            after: |row| ended(row, Cancelled),
+            ..cancel("Cancel, ready", JobTransition::CancelReady { attempt: ATTEMPT, now_ms }, &[Ready], at)
+        },
         cancel("Cancel, claimed", JobTransition::CancelClaimed { ours: ours(), now_ms }, &[Claimed], |row| {
             owns(row) && row.cancel_requested
         }),
@@ -353,9 +368,15 @@ fn cancels() -> Vec<Line> {
 }
 
 fn requeues() -> Vec<Line> {
+    let requeue = |status, note: Option<&str>| JobTransition::Requeue {
+        status,
+        attempt: ATTEMPT,
+        entry: ready_at(ATTEMPT + 1),
+        note: note.map(str::to_owned),
+    };
     let line = |label, status, from: &'static [Status]| Line {
         label,
-        transition: JobTransition::Requeue { status, attempt: ATTEMPT, entry: ready_at(ATTEMPT + 1) },
+        transition: requeue(status, None),
         from,
         matches: at,
         after: |row| {
@@ -363,7 +384,7 @@ fn requeues() -> Vec<Line> {
             (row.cancel_requested, row.task) = (false, None);
             // A fresh start: what the old attempt left is in its outcome.
             (row.qa, row.error, row.error_class) = (None, None, None);
-            (row.accepted_ms, row.started_ms, row.ended_ms) = (None, None, None);
+            (row.accepted_ms, row.receipt, row.started_ms, row.ended_ms) = (None, None, None, None);
             disown(row);
             enter(row, ready_at(ATTEMPT + 1));
         },
@@ -375,6 +396,18 @@ fn requeues() -> Vec<Line> {
         line("Requeue, cancelled", Cancelled, &[Cancelled]),
         line("Requeue, held", Held, &[Held]),
         line("Requeue, succeeded", Succeeded, &[Succeeded]),
+        Line {
+            transition: requeue(Succeeded, Some("the lamp is missing")),
+            after: |row| {
+                (row.status, row.attempt, row.failures) = (Ready, ATTEMPT + 1, 0);
+                (row.cancel_requested, row.task) = (false, None);
+                (row.qa, row.error, row.error_class) = (None, Some("the lamp is missing".into()), None);
+                (row.accepted_ms, row.receipt, row.started_ms, row.ended_ms) = (None, None, None, None);
+                disown(row);
+                enter(row, ready_at(ATTEMPT + 1));
+            },
+            ..line("Requeue, rejected", Succeeded, &[Succeeded])
+        },
         line("Requeue, ready", Ready, &[]),
         line("Requeue, claimed", Claimed, &[]),
         line("Requeue, rendering", Rendering, &[]),

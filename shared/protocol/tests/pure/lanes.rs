@@ -49,7 +49,8 @@ fn authorise(seen_rev: u64, by: u8) -> LaneTransition {
 }
 
 fn configure(seen_rev: u64, by: u8) -> LaneTransition {
-    let settings = LaneSettings { capacity: 8, price_micros: Some(40), ..LaneSettings::default() };
+    let settings =
+        LaneSettings { capacity: 8, price_micros: Some(40), outside: true, ..LaneSettings::default() };
     LaneTransition::Configure { seen_rev, settings, by: run(by) }
 }
 
@@ -73,6 +74,7 @@ fn lines() -> Vec<Line> {
             after: |row| {
                 (row.capacity, row.price_micros) = (8, Some(40));
                 (row.starts_per_minute, row.budget_micros_per_day, row.boost_ms) = (None, None, None);
+                row.outside = true;
                 (row.authorised_by, row.rev) = (Some(run(1)), REV + 1);
             },
             mine: |row| row.authorised_by == Some(run(1)) && row.rev == REV + 1,

@@ -8,6 +8,7 @@ mod arbitrary;
 mod attempts;
 mod bodies;
 mod callers;
+mod explained;
 mod fixtures;
 mod intake;
 mod job_table;

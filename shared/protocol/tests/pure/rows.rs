@@ -1,6 +1,6 @@
 //! Rows: what is put is what is read, and what can't be read is named.
 
-use crate::arbitrary::{class, id, job_key, lane, media, run, task, text, token};
+use crate::arbitrary::{class, id, job_key, lane, media, receipt, run, task, text, token};
 use crate::fixtures::cases;
 use glassline_protocol::ids::{JobKey, LaneName};
 use glassline_protocol::row::outcome::Cost;
@@ -19,14 +19,15 @@ prop_compose! {
         (key, status, attempt, failures) in (job_key(), select(Status::ALL), any::<u32>(), any::<u32>()),
         (token, run, slot, price_micros) in (of(token()), of(run()), any::<Option<u32>>(), any::<Option<u64>>()),
         (lease_ms, accepted_ms, started_ms, ended_ms) in any::<(Option<u64>, Option<u64>, Option<u64>, Option<u64>)>(),
+        receipt in of(receipt()),
         (lane, rank, created_ms, media) in (lane(), text(), any::<u64>(), media()),
         (task, error_class, error) in (of(task()), of(class()), of(text())),
         (cancel_requested, qa) in (any::<bool>(), of(select(QaState::ALL))),
         (queue_pk, queue_sk) in (of(text()), of(text())),
     ) -> JobRow {
         JobRow {
-            key, status, attempt, failures, token, run, slot, price_micros, lease_ms, accepted_ms, started_ms, lane, rank, created_ms,
-            media, task, error_class, error, cancel_requested, qa, ended_ms, queue_pk, queue_sk,
+            key, status, attempt, failures, token, run, slot, price_micros, lease_ms, accepted_ms, receipt, started_ms,
+            lane, rank, created_ms, media, task, error_class, error, cancel_requested, qa, ended_ms, queue_pk, queue_sk,
         }
     }
 }
@@ -52,13 +53,14 @@ prop_compose! {
     pub(crate) fn lane_row()(
         (key, capacity, starts_per_minute) in (lane(), any::<u32>(), any::<Option<u32>>()),
         (price_micros, budget_micros_per_day, boost_ms) in any::<(Option<u64>, Option<u64>, Option<u64>)>(),
-        (paused, paused_until_ms, pause_reason) in (any::<bool>(), any::<Option<u64>>(), of(text())),
+        (outside, paused, paused_until_ms, pause_reason) in
+            (any::<bool>(), any::<bool>(), any::<Option<u64>>(), of(text())),
         (minute, minute_starts, day, day_micros) in any::<(Option<u64>, u32, Option<u64>, u64)>(),
         (authorised_by, rev) in (of(run()), any::<u64>()),
     ) -> LaneRow {
         LaneRow {
-            key, capacity, starts_per_minute, price_micros, budget_micros_per_day, boost_ms, paused, paused_until_ms,
-            pause_reason, minute, minute_starts, day, day_micros, authorised_by, rev,
+            key, capacity, starts_per_minute, price_micros, budget_micros_per_day, boost_ms, outside, paused,
+            paused_until_ms, pause_reason, minute, minute_starts, day, day_micros, authorised_by, rev,
         }
     }
 }
@@ -219,7 +221,7 @@ fn a_value_of_a_wrong_type_is_refused_by_row_and_field() {
         whole(job_row()),
         &Asks {
             required: &["status", "attempt", "failures", "lane", "rank", "created_ms", "media"],
-            ruled: &["status", "token", "run", "lane", "media", "task", "error_class", "qa"],
+            ruled: &["status", "token", "run", "receipt", "lane", "media", "task", "error_class", "qa"],
             small: &["attempt", "failures", "slot"],
         },
     );

@@ -153,6 +153,7 @@ fn every_other_row_of_a_job_takes_one_write_unit() {
         price_micros: Some(u64::MAX),
         budget_micros_per_day: Some(u64::MAX),
         boost_ms: Some(u64::MAX),
+        outside: true,
         paused: true,
         paused_until_ms: Some(u64::MAX),
         pause_reason: Some("r".repeat(160)),

@@ -230,7 +230,7 @@ fn the_last_attempt_number_is_not_given_twice() {
             Status::Ready,
         ),
         (JobTransition::Void { seen: attempt, queue_sk: "x".into() }, Status::Ready),
-        (JobTransition::Requeue { status: Status::Failed, attempt, entry }, Status::Failed),
+        (JobTransition::Requeue { status: Status::Failed, attempt, entry, note: None }, Status::Failed),
     ] {
         let row = JobRow { attempt, ..job(status) };
         assert!(!transition.rule().guard(&row), "{transition:?}");

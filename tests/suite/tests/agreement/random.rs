@@ -5,6 +5,7 @@ use glassline_protocol::provider::{ErrorClass, Media};
 use glassline_protocol::rank::{QueueEntry, held_entry, later_entry, rank, ready_entry};
 use glassline_protocol::row::{JobRow, LaneRow, QaState, Row, SlotKey, SlotRow, Status};
 use glassline_protocol::rule::{Rule, When};
+use glassline_protocol::sign::receipt_of;
 use glassline_tests::lane_name;
 
 /// A source of numbers that depends on nothing but its seed (splitmix64).
@@ -100,6 +101,7 @@ impl Random {
             price_micros: self.maybe(Self::ms),
             lease_ms: self.maybe(Self::ms),
             accepted_ms: self.maybe(Self::ms),
+            receipt: self.maybe(|random| receipt_of(&random.token())),
             started_ms: self.maybe(Self::ms),
             lane: lane_name("a"),
             rank: rank(500, 1_000, 0, None),
@@ -133,6 +135,7 @@ impl Random {
             price_micros: self.maybe(Self::ms),
             budget_micros_per_day: self.maybe(Self::ms),
             boost_ms: self.maybe(Self::ms),
+            outside: self.chance(50),
             paused: self.chance(50),
             paused_until_ms: self.maybe(Self::ms),
             pause_reason: self.maybe(Self::reason),

@@ -66,6 +66,7 @@ impl Random {
                 status: self.pick(Status::ALL),
                 attempt: ours.attempt,
                 entry: self.entry(),
+                note: self.maybe(Self::reason),
             },
             _ => JobTransition::Review {
                 attempt: ours.attempt,
@@ -106,6 +107,7 @@ impl Random {
                     price_micros: self.maybe(Self::ms),
                     budget_micros_per_day: self.maybe(Self::ms),
                     boost_ms: self.maybe(Self::ms),
+                    outside: self.chance(50),
                 },
                 by: self.run(),
             },

@@ -131,6 +131,7 @@ async fn a_task_that_is_told_after_a_person_started_anew_is_cancelled_and_kept()
             status: Status::Held,
             attempt: 1,
             entry: ready_entry(&row.lane, &row.rank, 2),
+            note: None,
         };
         assert!(matches!(world.ports.change_job(&row.key, &requeue).await, Written::Applied(_)));
     };

@@ -9,6 +9,8 @@ pub(crate) struct Function {
     pub(crate) table: &'static [&'static str],
     pub(crate) index: bool,
     pub(crate) bucket: &'static [&'static str],
+    /// The dead-letter queues whose messages it may move back.
+    pub(crate) redrives: &'static [&'static str],
     pub(crate) configure: fn(&Env<'_>) -> Result<(), String>,
 }
 
@@ -18,6 +20,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         table: &["GetItem", "BatchGetItem", "Query", "UpdateItem", "PutItem"],
         index: true,
         bucket: &[],
+        redrives: &[],
         configure: |env| unless_wrong(glassline_dispatch::bootstrap::configure(env)),
     },
     Function {
@@ -25,6 +28,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         table: &["GetItem", "BatchGetItem", "Query", "UpdateItem", "PutItem", "ConditionCheckItem"],
         index: false,
         bucket: &[],
+        redrives: &[],
         configure: |env| unless_wrong(glassline_worker::bootstrap::configure(env)),
     },
     Function {
@@ -32,6 +36,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         table: &["GetItem", "BatchGetItem", "Query", "UpdateItem", "PutItem"],
         index: false,
         bucket: &["PutObject", "GetObject", "AbortMultipartUpload"],
+        redrives: &[],
         configure: |env| unless_wrong(glassline_finisher::bootstrap::configure(env)),
     },
     Function {
@@ -39,13 +44,15 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         table: &["GetItem", "BatchGetItem", "Query", "UpdateItem", "PutItem", "ConditionCheckItem"],
         index: false,
         bucket: &[],
+        redrives: &[],
         configure: |env| unless_wrong(glassline_rollback::bootstrap::configure(env)),
     },
     Function {
         name: "Api",
-        table: &["GetItem", "BatchGetItem", "Query", "UpdateItem", "PutItem"],
+        table: &["GetItem", "BatchGetItem", "Query", "UpdateItem", "PutItem", "Scan"],
         index: true,
         bucket: &[],
+        redrives: &["RenderDeadLetters", "FinishDeadLetters", "RollbackDeadLetters", "WakeDeadLetters"],
         configure: |env| unless_wrong(glassline_api::bootstrap::configure(env)),
     },
 ];

@@ -12,6 +12,9 @@ type Grants = BTreeSet<String>;
 const READ_QUEUE: [&str; 4] =
     ["ReceiveMessage", "DeleteMessage", "GetQueueAttributes", "ChangeMessageVisibility"];
 
+const MOVE_MESSAGES: [&str; 5] =
+    ["StartMessageMoveTask", "GetQueueAttributes", "ReceiveMessage", "DeleteMessage", "SendMessage"];
+
 /// A value that may be one or a list.
 fn many(value: &Value) -> Vec<&Value> {
     value.as_array().map_or_else(|| vec![value], |values| values.iter().collect())
@@ -56,7 +59,7 @@ fn sends(template: &Template, function: &str) -> Vec<String> {
 
 /// What a function needs.
 fn needed(template: &Template, function: &Function) -> Grants {
-    let Function { name, table, index, bucket, .. } = function;
+    let Function { name, table, index, bucket, redrives, .. } = function;
     let mut grants = Grants::new();
     let mut grant = |service: &str, actions: &[&str], resource: &str| {
         grants.extend(actions.iter().map(|action| format!("{service}:{action} on {resource}")));
@@ -71,6 +74,10 @@ fn needed(template: &Template, function: &Function) -> Grants {
         grant("dynamodb", &["Query"], "Table/index/queue");
     }
     grant("s3", bucket, "Assets/*");
+    // SQS moves them with the caller's rights.
+    for queue in *redrives {
+        grant("sqs", &MOVE_MESSAGES, queue);
+    }
     for (queue, _) in template.mappings(name) {
         grant("sqs", &READ_QUEUE, &queue);
     }
