@@ -126,7 +126,7 @@ impl Client {
             return Ok(value);
         }
         let detail = value["detail"].as_str().map(|detail| detail.trim_end_matches('.').to_owned());
-        let now = match (value["status"].as_str(), value["attempt"].as_u64()) {
+        let now = match (value["job_status"].as_str(), value["attempt"].as_u64()) {
             (Some(status), Some(attempt)) => format!("; the job is {status} at attempt {attempt}"),
             _ => String::new(),
         };

@@ -103,7 +103,7 @@ pub(super) fn from_fault(fault: Fault) -> Problem {
 
 /// The job isn't what was meant; as it is, without its token.
 pub(super) fn moved(why: &str, row: &JobRow) -> Problem {
-    Problem::new(Code::Moved, why).with("status", row.status.word()).with("attempt", row.attempt)
+    Problem::new(Code::Moved, why).with("job_status", row.status.word()).with("attempt", row.attempt)
 }
 
 /// What was done.

@@ -22,7 +22,7 @@ async fn a_lane_says_how_it_stands() {
     site.world.clock.manual.advance(7_000);
     site.world.tick_lane(&lane_name("keyed")).await;
     let wanted = json!({
-        "lane": "keyed", "capacity": 2, "paused": false, "slots_in_use": 2, "ready": 3, "later": 0, "held": 0,
+        "lane": "keyed", "capacity": 2, "outside": false, "paused": false, "slots_in_use": 2, "ready": 3, "later": 0, "held": 0,
         "best_ready_wait_ms": 7_000, "price_micros": 40_000, "budget_micros_per_day": 1_000_000,
         "spent_today_micros": 80_000,
     });
