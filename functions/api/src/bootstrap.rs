@@ -1,7 +1,8 @@
 //! The function on Lambda: configuration, ports, requests of its Function URL.
 
 use crate::{Api, Config, router, url};
-use glassline_aws::config::{Clients, DEAD_LETTER_QUEUES, Env, PROVIDERS};
+use glassline_assets::{Shelf, VaultConfig};
+use glassline_aws::config::{Clients, DEAD_LETTER_QUEUES, Env, PROVIDERS, STORAGE};
 use glassline_aws::lambda::{self, StartError};
 use glassline_aws::live::Live;
 use glassline_aws::local::SystemLocal;
@@ -28,6 +29,7 @@ pub struct Configured {
     urls: BTreeMap<Queue, String>,
     dead_letters: BTreeMap<String, String>,
     providers: Option<Providers>,
+    shelf: Option<Shelf>,
 }
 
 /// Reads all that the function is configured with.
@@ -46,11 +48,11 @@ pub fn configure(env: &Env<'_>) -> Result<Configured, StartError> {
         .transpose()
         .map_err(|error| StartError::Build(format!("{PROVIDERS} can't be used: {error}")))?;
     let dead_letters = dead_letters.unwrap_or_default();
-    Ok(Configured { table, config, urls: env.queues(&QUEUES)?, dead_letters, providers })
+    Ok(Configured { table, config, urls: env.queues(&QUEUES)?, dead_letters, providers, shelf: shelf(env)? })
 }
 
 async fn build() -> Result<State, StartError> {
-    let Configured { table, config, urls, dead_letters, providers } = configure(&Env::process())?;
+    let Configured { table, config, urls, dead_letters, providers, shelf } = configure(&Env::process())?;
     let clients = Clients::from_env().await;
     let ports = Live {
         store: clients.store(table),
@@ -59,8 +61,17 @@ async fn build() -> Result<State, StartError> {
         vault: (),
         local: SystemLocal,
     };
-    let api = Api::new(ports, config);
+    let api = Api::with_shelf(ports, config, shelf);
     Ok(State { router: router(api.clone()), api })
+}
+
+/// Where the page reads stored outputs; without the variable it shows none.
+fn shelf(env: &Env<'_>) -> Result<Option<Shelf>, StartError> {
+    let Some(storage) = env.json_if_given::<VaultConfig>(STORAGE, "storage as JSON")? else {
+        return Ok(None);
+    };
+    let shelf = Shelf::open(&storage.store);
+    shelf.map(Some).map_err(|error| StartError::Build(format!("{STORAGE} can't be used: {error}")))
 }
 
 /// Runs the function until its process ends.

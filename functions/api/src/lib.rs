@@ -29,6 +29,7 @@ use axum::extract::{DefaultBodyLimit, MatchedPath, Request};
 use axum::http::HeaderValue;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
+use glassline_assets::Shelf;
 use glassline_protocol::ports::{DeadLetters, JobScan, Local, Queues, Store};
 use glassline_protocol::provider::Callbacks;
 use glassline_protocol::registry::Registry;
@@ -61,7 +62,7 @@ pub struct Config {
 }
 
 /// The state of every handler: ports and configuration. Clones are the same.
-pub struct Api<P>(Arc<(P, Config)>);
+pub struct Api<P>(Arc<(P, Config, Option<Shelf>)>);
 
 impl<P> Clone for Api<P> {
     fn clone(&self) -> Self {
@@ -73,7 +74,19 @@ impl<P> Api<P> {
     /// Puts ports and configuration together.
     #[must_use]
     pub fn new(ports: P, config: Config) -> Self {
-        Self(Arc::new((ports, config)))
+        Self::with_shelf(ports, config, None)
+    }
+
+    /// The same with the place where the page reads stored outputs.
+    #[must_use]
+    pub fn with_shelf(ports: P, config: Config, shelf: Option<Shelf>) -> Self {
+        Self(Arc::new((ports, config, shelf)))
+    }
+
+    /// Where stored outputs are read; `None` where they can't be, and aren't shown.
+    #[must_use]
+    pub fn shelf(&self) -> Option<&Shelf> {
+        self.0.2.as_ref()
     }
 
     /// The ports.

@@ -13,6 +13,7 @@ mod location;
 mod mp4;
 mod policy;
 mod s3;
+mod shelf;
 pub mod sniff;
 mod still;
 mod store;
@@ -23,6 +24,7 @@ pub use config::{AllowedHost, Limits, S3Keys, StoreConfig, VaultConfig, VaultCon
 pub use download::Access;
 pub use location::Location;
 pub use policy::Blocked;
+pub use shelf::{Place, Shelf};
 pub use store::{SignedUrl, StoreError};
 
 use crate::download::{FetchError, Fetched, Fetcher};

@@ -65,12 +65,22 @@ fn mac_of(secret: &Secret, handoff: &Handoff) -> Option<Hmac<Sha256>> {
         hex::encode(Sha256::digest(handoff.prompt.as_bytes())),
         hex::encode(Sha256::digest(params.as_bytes())),
     ];
+    update(&mut mac, parts.iter().map(String::as_str));
+    Some(mac)
+}
+
+fn tag_of(secret: &Secret, purpose: &'static str, parts: &[&str]) -> Option<Hmac<Sha256>> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(&secret.0).ok()?;
+    update(&mut mac, std::iter::once(purpose).chain(parts.iter().copied()));
+    Some(mac)
+}
+
+fn update<'a>(mac: &mut Hmac<Sha256>, parts: impl Iterator<Item = &'a str>) {
     for part in parts {
         // Length first, so that no two lists of parts have the same bytes.
         mac.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
         mac.update(part.as_bytes());
     }
-    Some(mac)
 }
 
 impl Secrets {
@@ -81,6 +91,26 @@ impl Secrets {
             .map(|mac| hex::encode(mac.finalize().into_bytes()))
             .unwrap_or_default();
         handoff
+    }
+
+    /// Signs texts for a purpose, hex. What is signed for one purpose verifies for no other.
+    #[must_use]
+    pub fn tag(&self, purpose: &'static str, parts: &[&str]) -> String {
+        tag_of(&self.current, purpose, parts)
+            .map(|mac| hex::encode(mac.finalize().into_bytes()))
+            .unwrap_or_default()
+    }
+
+    /// Whether [`Secrets::tag`] signed these texts for this purpose, with a secret in force. Constant time in the tag.
+    #[must_use]
+    pub fn tagged(&self, purpose: &'static str, parts: &[&str], tag: &str) -> bool {
+        let Ok(given) = hex::decode(tag) else { return false };
+        let fits = |secret: &Secret| {
+            tag_of(secret, purpose, parts).is_some_and(|mac| mac.verify_slice(&given).is_ok())
+        };
+        let current = fits(&self.current);
+        let previous = self.previous.as_ref().is_some_and(fits);
+        current | previous
     }
 
     /// Whether a handoff was signed with a secret in force. Constant time in the signature.

@@ -51,7 +51,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         name: "Api",
         table: &["GetItem", "BatchGetItem", "Query", "UpdateItem", "PutItem", "Scan"],
         index: true,
-        bucket: &[],
+        bucket: &["GetObject"],
         redrives: &["RenderDeadLetters", "FinishDeadLetters", "RollbackDeadLetters", "WakeDeadLetters"],
         configure: |env| unless_wrong(glassline_api::bootstrap::configure(env)),
     },
