@@ -72,7 +72,7 @@ class Stack:
         """What goes wrong at the provider from now on."""
         request = urllib.request.Request(
             f"{self.provider}/faults",
-            data=json.dumps(list(rules)).encode(),
+            data=json.dumps({"rules": list(rules)}).encode(),
             method="PUT",
             headers={"content-type": "application/json"},
         )
