@@ -127,6 +127,8 @@ pub(crate) fn job_row(job: &Job) -> JobRow {
         rank,
         created_ms: 1,
         media: Media::Image,
+        width_px: None,
+        height_px: None,
         task: task(job.task),
         error_class: job.error,
         error: reason(job.reason),

@@ -99,7 +99,24 @@ fn job_rows(post: &Post, shot: &Shot, rank: String, now_ms: Ms) -> (SpecRow, Job
         params: shot.params_text(),
         media: shot.media,
     };
-    (spec, new_job(key, post.lane.clone(), rank, shot.media, now_ms))
+    let mut job = new_job(key, post.lane.clone(), rank, shot.media, now_ms);
+    if let Some((width_px, height_px)) = asked_size(shot) {
+        (job.width_px, job.height_px) = (Some(width_px), Some(height_px));
+    }
+    (spec, job)
+}
+
+/// The size of a picture that a shot's parameters ask for: `width` and `height`, as whole numbers. Films are left out,
+/// for what providers make of a film's size differs too much to refuse a paid one for it.
+fn asked_size(shot: &Shot) -> Option<(u32, u32)> {
+    let side = |name: &str| {
+        let side = shot.params.as_ref()?.get(name)?.as_u64()?;
+        u32::try_from(side).ok().filter(|side| *side > 0)
+    };
+    match shot.media {
+        Media::Image => side("width").zip(side("height")),
+        Media::Video => None,
+    }
 }
 
 /// A job that was never claimed.
@@ -122,6 +139,8 @@ pub(crate) fn new_job(key: JobKey, lane: LaneName, rank: String, media: Media, n
         rank,
         created_ms: now_ms,
         media,
+        width_px: None,
+        height_px: None,
         task: None,
         error_class: None,
         error: None,

@@ -142,6 +142,10 @@ row! {
         created_ms: Ms = CreatedMs "created_ms",
         /// The kind of output expected, as in its spec.
         media: Media = Media "media",
+        /// The width in pixels that its spec's parameters ask of a picture, if they do.
+        width_px: Option<u32> = WidthPx "width_px",
+        /// The height in pixels that they ask for.
+        height_px: Option<u32> = HeightPx "height_px",
         /// The provider's id for the accepted render of this attempt.
         task: Option<TaskId> = Task "task",
         /// The class of the last failure.
@@ -166,6 +170,18 @@ impl JobRow {
     #[must_use]
     pub fn owned_by(&self, token: &Token) -> bool {
         self.token.as_ref() == Some(token)
+    }
+
+    /// What is wrong with the size of an output, one sentence; `None` if it is near what was asked for, or if nothing was
+    /// asked or is known. Providers round a size to what their models can do: up to an eighth off is taken.
+    #[must_use]
+    pub fn wrong_size(&self, width_px: Option<u32>, height_px: Option<u32>) -> Option<String> {
+        let (asked, came) = (self.width_px.zip(self.height_px)?, width_px.zip(height_px)?);
+        let far = |asked: u32, came: u32| asked.abs_diff(came) > asked / 8;
+        (far(asked.0, came.0) || far(asked.1, came.1)).then(|| {
+            let ((asked_x, asked_y), (came_x, came_y)) = (asked, came);
+            format!("the output has {came_x} × {came_y} pixels, but {asked_x} × {asked_y} were asked for")
+        })
     }
 
     /// Whether the lease has run out at `now_ms`. A job without a lease has none to run out.

@@ -173,3 +173,19 @@ fn every_reachable_row_is_whole() {
     let statuses: HashSet<Status> = rows.iter().map(|row| row.status).collect();
     assert_eq!(statuses.len(), 7, "every status is reached");
 }
+
+#[test]
+fn a_size_is_wrong_only_where_it_is_far_from_what_was_asked() {
+    let asked = |width_px, height_px| JobRow { width_px, height_px, ..job(Status::Rendering) };
+    let row = asked(Some(1_024), Some(768));
+    for (width, height) in [(1_024, 768), (1_024, 672), (1_152, 864), (896, 768)] {
+        assert_eq!(row.wrong_size(Some(width), Some(height)), None, "{width} × {height}");
+    }
+    for (width, height) in [(768, 1_024), (512, 384), (1_024, 671), (1_153, 768), (2_048, 1_536), (1, 1)] {
+        assert!(row.wrong_size(Some(width), Some(height)).is_some(), "{width} × {height}");
+    }
+    assert_eq!(row.wrong_size(None, Some(768)), None, "what isn't known isn't wrong");
+    assert_eq!(asked(Some(1_024), None).wrong_size(Some(1), Some(1)), None);
+    let said = row.wrong_size(Some(512), Some(384)).unwrap();
+    assert_eq!(said, "the output has 512 × 384 pixels, but 1024 × 768 were asked for");
+}

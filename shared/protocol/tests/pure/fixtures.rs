@@ -102,6 +102,8 @@ pub(crate) fn job(status: Status) -> JobRow {
         rank: RANK.into(),
         created_ms: 1_789_000_000_000,
         media: Media::Video,
+        width_px: Some(1_024),
+        height_px: None,
         task: None,
         error_class: None,
         error: Some("an earlier failure".into()),

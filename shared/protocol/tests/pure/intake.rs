@@ -126,6 +126,8 @@ fn a_post_has_a_head_and_a_spec_and_a_job_for_each_shot() {
             rank: "0300#01790000000000#0000".into(),
             created_ms: CREATED_MS,
             media: Media::Video,
+            width_px: None,
+            height_px: None,
             task: None,
             error_class: None,
             error: None,
@@ -142,6 +144,29 @@ fn a_post_has_a_head_and_a_spec_and_a_job_for_each_shot() {
     let ranks: Vec<&str> = jobs.iter().map(|(_, job)| job.rank.as_str()).collect();
     assert!(ranks.is_sorted(), "{ranks:?}");
     assert_eq!(jobs.iter().map(|(_, job)| job.key.clone()).collect::<HashSet<_>>().len(), 3);
+}
+
+#[test]
+fn a_job_knows_the_size_that_its_picture_is_asked_for() {
+    let size = |media, params: serde_json::Value| {
+        let asked = Shot { params: params.as_object().cloned(), media, ..shot("s1") };
+        let (_, jobs) =
+            rows_of(&Post { shots: vec![asked], ..post() }, &lane_row(None), CREATED_MS, "2026-09");
+        (jobs[0].1.width_px, jobs[0].1.height_px)
+    };
+    assert_eq!(size(Media::Image, json!({"width": 640, "height": 360})), (Some(640), Some(360)));
+    for unclear in [
+        json!({}),
+        json!({"width": 640}),
+        json!({"width": 640, "height": 0}),
+        json!({"width": "640", "height": "360"}),
+        json!({"width": 640.5, "height": 360}),
+        json!({"width": -640, "height": 360}),
+        json!({"width": 4_294_967_296u64, "height": 360}),
+    ] {
+        assert_eq!(size(Media::Image, unclear.clone()), (None, None), "{unclear}");
+    }
+    assert_eq!(size(Media::Video, json!({"width": 640, "height": 360})), (None, None));
 }
 
 #[test]

@@ -21,13 +21,14 @@ prop_compose! {
         (lease_ms, accepted_ms, started_ms, ended_ms) in any::<(Option<u64>, Option<u64>, Option<u64>, Option<u64>)>(),
         receipt in of(receipt()),
         (lane, rank, created_ms, media) in (lane(), text(), any::<u64>(), media()),
+        (width_px, height_px) in any::<(Option<u32>, Option<u32>)>(),
         (task, error_class, error) in (of(task()), of(class()), of(text())),
         (cancel_requested, qa) in (any::<bool>(), of(select(QaState::ALL))),
         (queue_pk, queue_sk) in (of(text()), of(text())),
     ) -> JobRow {
         JobRow {
             key, status, attempt, failures, token, run, slot, price_micros, lease_ms, accepted_ms, receipt, started_ms,
-            lane, rank, created_ms, media, task, error_class, error, cancel_requested, qa, ended_ms, queue_pk, queue_sk,
+            lane, rank, created_ms, media, width_px, height_px, task, error_class, error, cancel_requested, qa, ended_ms, queue_pk, queue_sk,
         }
     }
 }
@@ -222,7 +223,7 @@ fn a_value_of_a_wrong_type_is_refused_by_row_and_field() {
         &Asks {
             required: &["status", "attempt", "failures", "lane", "rank", "created_ms", "media"],
             ruled: &["status", "token", "run", "receipt", "lane", "media", "task", "error_class", "qa"],
-            small: &["attempt", "failures", "slot"],
+            small: &["attempt", "failures", "slot", "width_px", "height_px"],
         },
     );
     check_all(

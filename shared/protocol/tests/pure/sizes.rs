@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 pub(crate) const WRITE_UNIT_BYTES: usize = 1_024;
 /// Room that is left for a field to come.
-const SPARE_BYTES: usize = 32;
+const SPARE_BYTES: usize = 16;
 
 pub(crate) fn size_bytes<R: Row>(row: &R) -> usize {
     let PrimaryKey { pk, sk } = row.key().primary();
@@ -64,7 +64,8 @@ fn long_job() -> JobRow {
     let rank = rank(0, NOW_MS, 999, None);
     let entry = ready_entry(&long_lane(), &rank, 0);
     let (queue_pk, queue_sk) = (Some(entry.pk), Some(entry.sk));
-    JobRow { key: long_key(), lane: long_lane(), rank, queue_pk, queue_sk, ..created() }
+    let (width_px, height_px) = (Some(16_384), Some(16_384));
+    JobRow { key: long_key(), lane: long_lane(), rank, width_px, height_px, queue_pk, queue_sk, ..created() }
 }
 
 fn largest(first: JobRow, texts: &Texts) -> BTreeMap<Status, JobRow> {

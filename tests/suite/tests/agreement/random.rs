@@ -107,6 +107,8 @@ impl Random {
             rank: rank(500, 1_000, 0, None),
             created_ms: 1_000,
             media: self.pick(&[Media::Image, Media::Video]),
+            width_px: self.maybe(Self::small),
+            height_px: self.maybe(Self::small),
             task: self.maybe(Self::task),
             error_class: self.maybe(Self::class),
             error: self.maybe(Self::reason),
