@@ -7,8 +7,8 @@ use glassline_aws::lambda::{self, StartError, handle_batch, records};
 use glassline_aws::live::Live;
 use glassline_aws::local::SystemLocal;
 use glassline_aws::sqs::Redelivery;
-use glassline_protocol::ids::LaneName;
-use glassline_protocol::message::Queue;
+use glassline_protocol::ids::{LaneName, Ms};
+use glassline_protocol::message::{Message, Queue};
 use glassline_protocol::settings::Settings;
 use glassline_providers::Providers;
 use std::collections::BTreeMap;
@@ -61,11 +61,29 @@ async fn build() -> Result<State, StartError> {
     Ok(State { ports, settings })
 }
 
+/// When the output of a record stops being there, in epoch milliseconds. The records of a batch are begun in this order:
+/// what nobody dated comes last.
+fn expiry_ms(message: Option<&Message>) -> Ms {
+    let outputs = match message {
+        Some(Message::Finish(finish)) => finish.outputs.as_slice(),
+        Some(
+            Message::Handoff(_)
+            | Message::Check(_)
+            | Message::Rollback(_)
+            | Message::Wake(_)
+            | Message::Qa(_),
+        )
+        | None => &[],
+    };
+    outputs.iter().filter_map(|output| output.expires_ms).min().unwrap_or(Ms::MAX)
+}
+
 /// Runs the function until its process ends.
 #[must_use]
 pub fn run() -> ExitCode {
     lambda::run("finisher", build(), |state, event| async move {
-        let records = records(&event.payload).ok_or("the event isn't a batch of SQS records")?;
+        let mut records = records(&event.payload).ok_or("the event isn't a batch of SQS records")?;
+        records.sort_by_key(|record| expiry_ms(record.message.as_ref().ok()));
         let back = Redelivery { queues: &state.ports.queues, settings: &state.settings };
         let response = handle_batch("finisher", records, &back, |message| {
             handle(&state.ports, &state.settings, message)
@@ -74,4 +92,35 @@ pub fn run() -> ExitCode {
         state.ports.log_operations("finisher");
         response
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finish(id: &str, expiries: &[Option<Ms>]) -> serde_json::Value {
+        let outputs: Vec<_> = expiries
+            .iter()
+            .map(|expires_ms| serde_json::json!({"url": "https://cdn.example.com/x", "expires_ms": expires_ms}))
+            .collect();
+        let body = serde_json::json!({
+            "v": 1, "kind": "finish", "task": "t", "outputs": outputs, "subject": {
+                "parent": "POST#p1", "member": "SHOT#s1", "lane": "lane", "attempt": 1, "token": "0".repeat(32),
+            },
+        });
+        serde_json::json!({"messageId": id, "body": body.to_string()})
+    }
+
+    #[test]
+    fn a_batch_is_begun_with_what_expires_first() {
+        let event = serde_json::json!({"Records": [
+            finish("none", &[]), finish("late", &[Some(9_000)]), {"messageId": "poison", "body": "x"},
+            finish("soon", &[None, Some(1_000)]), finish("middle", &[Some(5_000), Some(7_000)]),
+        ]});
+        let mut records = records(&event).unwrap();
+        assert_eq!(records.iter().filter(|record| record.message.is_ok()).count(), 4);
+        records.sort_by_key(|record| expiry_ms(record.message.as_ref().ok()));
+        let order: Vec<_> = records.iter().map(|record| record.id.as_str()).collect();
+        assert_eq!(order, ["soon", "middle", "late", "none", "poison"]);
+    }
 }

@@ -147,7 +147,13 @@ async fn ask<P: Ports>(ports: &P, row: &JobRow, task: &TaskId) -> Result<Ending,
 /// Stores an output; `None` when its address no longer works.
 async fn save<P: Ports>(ports: &P, row: &JobRow, output: &Output) -> Result<Option<Ending>, Fault> {
     match ports.save(&row.lane, &row.key, row.attempt, output, row.media).await {
-        Saved::Stored(asset) => Ok(Some(Ending::Stored(asset))),
+        Saved::Stored(asset) => match row.wrong_size(asset.width_px, asset.height_px) {
+            Some(reason) => {
+                ports.discard(&asset).await;
+                Ok(Some(Ending::Failed(bad(ErrorClass::BadOutput, &reason, Cost::Paid))))
+            }
+            None => Ok(Some(Ending::Stored(asset))),
+        },
         Saved::Refused { class, reason } => Ok(Some(Ending::Failed(bad(class, &reason, Cost::Paid)))),
         Saved::Barred { reason } => Ok(Some(Ending::Barred(reason))),
         Saved::Expired => Ok(None),
@@ -162,7 +168,14 @@ async fn record<P: Ports>(
     outcome: OutcomeRow,
 ) -> Result<Note, Fault> {
     match settle::outcome(ports, settings.write_repeats, &outcome, None).await? {
-        Recorded::Follow(outcome) => follow(ports, settings, row, &outcome).await,
+        Recorded::Follow(kept) => {
+            if let Some(ours) = outcome.asset().filter(|ours| kept.location.as_ref() != Some(&ours.location))
+            {
+                // Another was faster: what it recorded counts, whatever we stored.
+                ports.discard(&ours).await;
+            }
+            follow(ports, settings, row, &kept).await
+        }
         Recorded::Moved => Ok(Note::Stale),
     }
 }

@@ -58,6 +58,9 @@ struct Shared {
     service: S3Service,
     faults: Faults,
     asked: Mutex<Vec<Asked>>,
+    /// Requests under way that send bytes, and the most of them at once.
+    sending: AtomicU32,
+    most_sending: AtomicU32,
     /// Held by each conditional write.
     writing: tokio::sync::Mutex<()>,
 }
@@ -91,6 +94,8 @@ impl Server {
             service: builder.build(),
             faults: Faults::default(),
             asked: Mutex::default(),
+            sending: AtomicU32::default(),
+            most_sending: AtomicU32::default(),
             writing: tokio::sync::Mutex::default(),
         });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared))).abort_handle();
@@ -113,6 +118,12 @@ impl Server {
     pub fn lose_after(&self, kept: u32) {
         self.shared.faults.kept.store(kept, Ordering::SeqCst);
         self.shared.faults.lost.store(1, Ordering::SeqCst);
+    }
+
+    /// The most requests with `PUT` that were under way at once.
+    #[must_use]
+    pub fn most_sending(&self) -> u32 {
+        self.shared.most_sending.load(Ordering::SeqCst)
     }
 
     /// What was asked and answered so far, in the order of the answers.
@@ -156,6 +167,17 @@ fn refusal(status: StatusCode, code: &str) -> Result<Response<s3s::Body>, Failur
 }
 
 async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<s3s::Body>, Failure> {
+    if request.method() != Method::PUT {
+        return handle(&shared, request).await;
+    }
+    let sending = shared.sending.fetch_add(1, Ordering::SeqCst) + 1;
+    shared.most_sending.fetch_max(sending, Ordering::SeqCst);
+    let answered = handle(&shared, request).await;
+    shared.sending.fetch_sub(1, Ordering::SeqCst);
+    answered
+}
+
+async fn handle(shared: &Shared, request: Request<Incoming>) -> Result<Response<s3s::Body>, Failure> {
     let if_absent = request.headers().contains_key(IF_NONE_MATCH)
         && (request.method() == Method::PUT || request.method() == Method::POST);
     let writes = request.method() != Method::GET && request.method() != Method::HEAD;

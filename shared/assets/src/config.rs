@@ -45,6 +45,22 @@ pub enum StoreConfig {
         #[serde(skip)]
         keys: Option<S3Keys>,
     },
+    /// A folder in Google Drive, with a folder in it for each post or series.
+    Drive {
+        /// The folder's id, as in its address. The account must be allowed to write there.
+        folder: String,
+        /// The id of the shared drive that the folder is in, if it is in one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shared_drive: Option<String>,
+        /// The account.
+        account: DriveAccount,
+        /// The API's address, if it isn't Google's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        endpoint: Option<String>,
+        /// The address that gives tokens, if it isn't Google's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token_endpoint: Option<String>,
+    },
     /// This process's memory, for tests: it holds every stored byte and forgets it on exit.
     Memory {},
 }
@@ -62,6 +78,46 @@ impl std::fmt::Debug for S3Keys {
     /// Without the secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("S3Keys").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+/// An account of Google Drive: an OAuth client, and the refresh token that its user granted to it with the scope
+/// `https://www.googleapis.com/auth/drive.file`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriveAccount {
+    /// The client's id.
+    pub client_id: String,
+    /// The client's secret; never written out.
+    #[serde(skip_serializing)]
+    pub client_secret: Hidden,
+    /// The refresh token; never written out.
+    #[serde(skip_serializing)]
+    pub refresh_token: Hidden,
+}
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Hidden(String);
+
+impl Hidden {
+    /// Hides a text.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself, for the one place that needs it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hidden(…)")
     }
 }
 

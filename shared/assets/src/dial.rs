@@ -95,6 +95,32 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_name_that_changes_its_address_gains_nothing() {
+        let entry = AllowedHost {
+            host: "cdn.example.com".into(),
+            port: None,
+            allow_http: false,
+            allow_private: false,
+        };
+        let policy = Policy::new(&LaneName::new("lane").unwrap(), &[entry]).unwrap();
+        let asked = Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let counted = Arc::clone(&asked);
+        let lookup: Lookup = Arc::new(move |_| {
+            // Public when it is looked at first, inside ever after.
+            let first = counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0;
+            let answer = if first { "8.8.8.8" } else { "169.254.169.254" };
+            Box::pin(async move { Ok(vec![answer.parse().unwrap()]) })
+        });
+        let resolver = Resolver { policy: Arc::new(policy), lookup };
+        assert!(resolver.resolve("cdn.example.com".parse().unwrap()).await.is_ok());
+        let Err(error) = resolver.resolve("cdn.example.com".parse().unwrap()).await else {
+            panic!("each connection resolves anew and is judged anew")
+        };
+        assert!(matches!(blocked_within(error.as_ref()), Some(Blocked::Address(_))));
+        assert_eq!(asked.load(std::sync::atomic::Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
     async fn a_name_that_leads_only_inside_is_refused() {
         for inside in [
             "127.0.0.1",

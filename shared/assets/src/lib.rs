@@ -9,19 +9,27 @@ mod avif;
 mod config;
 mod dial;
 mod download;
+mod drive;
+mod entry;
 mod location;
 mod mp4;
+mod objects;
 mod policy;
 mod s3;
 mod shelf;
 pub mod sniff;
+mod source;
 mod still;
 mod store;
 pub mod validate;
+mod wait;
 mod webm;
 
-pub use config::{AllowedHost, Limits, S3Keys, StoreConfig, VaultConfig, VaultConfigError};
+pub use config::{
+    AllowedHost, DriveAccount, Hidden, Limits, S3Keys, StoreConfig, VaultConfig, VaultConfigError,
+};
 pub use download::Access;
+pub use entry::Entry;
 pub use location::Location;
 pub use policy::Blocked;
 pub use shelf::{Place, Shelf};
@@ -29,6 +37,7 @@ pub use store::{SignedUrl, StoreError};
 
 use crate::download::{FetchError, Fetched, Fetcher};
 use crate::policy::Policy;
+use crate::source::Source;
 use crate::store::Store;
 use crate::validate::{Facts, Invalid, Unfit, validate};
 use glassline_protocol::ids::{Attempt, JobKey, LaneName};
@@ -47,9 +56,10 @@ pub struct AssetVault {
 }
 
 struct Inner {
-    fetchers: BTreeMap<LaneName, Fetcher>,
+    fetchers: BTreeMap<LaneName, (Fetcher, Vec<Source>)>,
     store: Store,
     limits: Limits,
+    temp_dir: Option<PathBuf>,
     /// Decoding takes memory by the hundred megabytes, so few decode at once.
     decoders: Semaphore,
 }
@@ -87,13 +97,18 @@ impl AssetVault {
         }
         let mut fetchers = BTreeMap::new();
         for (lane, hosts) in &config.lanes {
-            let policy = Policy::new(lane, hosts)?;
+            let (places, hosts): (Vec<_>, Vec<_>) =
+                hosts.iter().cloned().partition(|entry| entry.host.starts_with(source::SCHEME));
+            let places = places.iter().map(|entry| Source::new(lane, entry, &config.store));
+            let places = places.collect::<Result<Vec<_>, _>>()?;
+            let policy = Policy::new(lane, &hosts)?;
             let fetcher = Fetcher::new(lane, policy, &config.limits, config.temp_dir.clone(), access(lane))?;
-            fetchers.insert(lane.clone(), fetcher);
+            fetchers.insert(lane.clone(), (fetcher, places));
         }
         let store = Store::open(&config.store)?;
         let decoders = Semaphore::new(config.limits.decoders);
-        Ok(Self { inner: Arc::new(Inner { fetchers, store, limits: config.limits, decoders }) })
+        let (limits, temp_dir) = (config.limits, config.temp_dir);
+        Ok(Self { inner: Arc::new(Inner { fetchers, store, limits, temp_dir, decoders }) })
     }
 
     /// Whether an asset is stored with the size and hash that it was recorded with. Reads it whole.
@@ -114,6 +129,26 @@ impl AssetVault {
     #[must_use]
     pub fn path_of(&self, asset: &Asset) -> Option<PathBuf> {
         self.inner.store.path_of(&Location::parse(&asset.location)?)
+    }
+
+    /// Everything that is stored, in no order.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the store can't be listed.
+    pub async fn list(&self) -> Result<Vec<Entry>, StoreError> {
+        self.inner.store.list().await
+    }
+
+    /// Deletes an entry of [`AssetVault::list`]; fine if it is gone. What doesn't lie at a location that this vault gives
+    /// is left.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it may still be there.
+    pub async fn delete(&self, entry: &Entry) -> Result<(), StoreError> {
+        match Location::parse(&entry.path) {
+            Some(_) => self.inner.store.delete(entry).await,
+            None => Ok(()),
+        }
     }
 
     /// An address at which a browser may read an asset for `lifetime`, without any other right; `None` if the store has no
@@ -141,7 +176,7 @@ impl AssetVault {
         expected: Media,
     ) -> Result<Asset, Failure> {
         let inner = &self.inner;
-        let Some(fetcher) = inner.fetchers.get(lane) else {
+        let Some((fetcher, places)) = inner.fetchers.get(lane) else {
             // Our own gap, not the output's fault: it must not cost the attempt.
             tracing::error!(%lane, "no output can be fetched: the vault's configuration doesn't name this lane");
             return Err(Failure::Unavailable);
@@ -150,7 +185,13 @@ impl AssetVault {
             Media::Image => inner.limits.image_max_bytes,
             Media::Video => inner.limits.video_max_bytes,
         };
-        let fetched = Box::pin(fetcher.fetch(&output.url, limit_bytes)).await?;
+        let fetched = if output.url.starts_with(source::SCHEME) {
+            let deadline = Duration::from_millis(inner.limits.deadline_ms);
+            let temp_dir = inner.temp_dir.as_ref();
+            Box::pin(source::fetch(places, &output.url, limit_bytes, deadline, temp_dir)).await?
+        } else {
+            Box::pin(fetcher.fetch(&output.url, limit_bytes)).await?
+        };
         let Fetched { file, size_bytes, sha256 } = fetched;
         let (file, facts) = self.judge(file, size_bytes, expected).await?;
         let extension = facts.kind.extension().to_owned();
@@ -203,6 +244,13 @@ impl AssetVault {
 }
 
 impl Vault for AssetVault {
+    async fn discard(&self, asset: &Asset) {
+        let Some(location) = Location::parse(&asset.location) else { return };
+        if let Err(error) = self.inner.store.discard(&location.to_string()).await {
+            tracing::warn!(location = error.location, cause = error.cause, "an output that lost stays");
+        }
+    }
+
     async fn save(
         &self,
         lane: &LaneName,

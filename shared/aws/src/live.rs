@@ -21,7 +21,7 @@ use glassline_protocol::row::{
     StoryKey, StoryRow, StorySpecRow,
 };
 use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition, StoryTransition};
-use glassline_protocol::vault::{Saved, Vault};
+use glassline_protocol::vault::{Asset, Saved, Vault};
 use std::collections::BTreeMap;
 
 /// A store, queues, a provider and a vault (`()` where a function has none), with time and randomness, the system's unless a
@@ -283,5 +283,8 @@ impl<P: Send + Sync, V: Vault + Send + Sync, L: Send + Sync> Vault for Live<P, V
         expected: Media,
     ) -> Saved {
         self.vault.save(lane, job, attempt, output, expected).await
+    }
+    async fn discard(&self, asset: &Asset) {
+        self.vault.discard(asset).await;
     }
 }

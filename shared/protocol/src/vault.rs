@@ -67,6 +67,13 @@ pub trait Vault {
         output: &Output,
         expected: Media,
     ) -> impl Future<Output = Saved> + Send;
+
+    /// Gives up an output that this caller stored, after another was recorded for its attempt. Where the store needs
+    /// nothing of the kind, and when it fails, nothing happens: the audit tells of what is left.
+    fn discard(&self, asset: &Asset) -> impl Future<Output = ()> + Send {
+        let _ = asset;
+        std::future::ready(())
+    }
 }
 
 impl<T: Vault + Send + Sync> Vault for std::sync::Arc<T> {
@@ -79,5 +86,8 @@ impl<T: Vault + Send + Sync> Vault for std::sync::Arc<T> {
         expected: Media,
     ) -> Saved {
         (**self).save(lane, job, attempt, output, expected).await
+    }
+    async fn discard(&self, asset: &Asset) {
+        (**self).discard(asset).await;
     }
 }

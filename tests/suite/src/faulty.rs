@@ -14,7 +14,7 @@ use glassline_protocol::row::{
     StoryKey, StoryRow, StorySpecRow,
 };
 use glassline_protocol::transition::{JobTransition, LaneTransition, SlotTransition, StoryTransition};
-use glassline_protocol::vault::{Saved, Vault};
+use glassline_protocol::vault::{Asset, Saved, Vault};
 use std::future::Future;
 use tokio::sync::Notify;
 
@@ -200,5 +200,8 @@ impl<P: Vault + Sync> Vault for Faulty<'_, P> {
     ) -> Saved {
         let call = self.inner.save(lane, job, attempt, output, expected);
         self.call("save", || Saved::Unavailable, call).await
+    }
+    async fn discard(&self, asset: &Asset) {
+        self.call("discard", || (), self.inner.discard(asset)).await;
     }
 }

@@ -1,9 +1,9 @@
 //! S3 as a store, on a real engine behind real HTTP: one object whatever races, repeats and gets lost.
 
 use crate::fixtures::png;
-use crate::site::{Page, Site, lane, local, save, save_as, shot, stored};
+use crate::site::{Page, Site, barred, lane, local, refused, save, save_as, shot, stored};
 use crate::store::large;
-use glassline_assets::{AssetVault, Limits, S3Keys, StoreConfig, VaultConfig};
+use glassline_assets::{AllowedHost, AssetVault, Limits, S3Keys, StoreConfig, VaultConfig};
 use glassline_protocol::provider::Media;
 use glassline_protocol::vault::{Asset, Saved};
 use glassline_s3::{Asked, KEY_ID, SECRET, Server};
@@ -229,4 +229,86 @@ fn a_bucket_is_configured_as_the_template_does() {
     assert!(
         serde_json::from_str::<StoreConfig>(&text.replace("\"a-bucket\"", "\"a\", \"keys\": {}")).is_err()
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn however_large_an_output_is_few_parts_are_under_way() {
+    // 64 MiB: 8 parts. What is held in memory is what is under way, one that waits and one that is filled.
+    let mut body = png();
+    body.resize(64 << 20, 7);
+    let setup = setup(body).await;
+    setup.save().await;
+    assert_eq!(setup.count(|asked| asked.query.contains("partNumber")), 8);
+    assert!(setup.server.most_sending() <= 3, "{} at once", setup.server.most_sending());
+}
+
+/// A vault that reads what a provider put into the bucket.
+fn reading(setup: &Setup, place: &str) -> AssetVault {
+    let entry = AllowedHost { host: place.into(), port: None, allow_http: false, allow_private: false };
+    let mut config = config(&setup.server, setup.site.port, SECRET);
+    config.lanes = [(lane(), vec![entry])].into();
+    AssetVault::new(config).unwrap()
+}
+
+#[tokio::test]
+async fn an_output_in_our_own_bucket_is_read_there_and_judged_like_any_other() {
+    let setup = setup(png()).await;
+    let put = |key: &str, bytes: &[u8]| {
+        let path = setup.folder.path().join(BUCKET).join(key);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    };
+    put("bedrock/1/output.png", &png());
+    put("bedrock/2/output.png", b"{\"message\": \"failed\"}");
+    put("bedrock/3/output.png", &large());
+    put("private/x.png", &png());
+    let vault = reading(&setup, "s3://assets/bedrock/");
+    let save = async |address: &str| save(&vault, address, Media::Image).await;
+    let asset = stored(save("s3://assets/bedrock/1/output.png").await);
+    assert_eq!(setup.bytes(&asset), png());
+    assert_eq!(setup.bytes(&stored(save("s3://assets/bedrock/3/output.png").await)), large());
+    assert!(refused(save("s3://assets/bedrock/2/output.png").await).contains("JSON"));
+    assert_eq!(save("s3://assets/bedrock/4/output.png").await, Saved::Expired);
+    for outside in [
+        "s3://assets/private/x.png",
+        "s3://assets/bedrock/../private/x.png",
+        "s3://assets/bedrock/..%2fprivate/x.png",
+        "s3://assets/bedrock//private/x.png",
+        "s3://assets/bedrock/./1/output.png",
+        "s3://assets/bedrock/",
+        "s3://assets/bedrock",
+        "s3://assets/bedrock/1/output.png?versionId=1",
+        "s3://other/bedrock/1/output.png",
+        "s3://user@assets/bedrock/1/output.png",
+        "s3://",
+        "S3://assets/bedrock/1/output.png",
+    ] {
+        barred(save(outside).await);
+    }
+    let objects = setup.vault.list().await.unwrap();
+    assert_eq!(objects.len(), 6, "two stored, and what was there");
+}
+
+#[test]
+fn a_place_in_a_bucket_is_written_in_one_way() {
+    let store =
+        StoreConfig::S3 { bucket: BUCKET.into(), region: "us-east-1".into(), endpoint: None, keys: None };
+    let opens = |store: &StoreConfig, place: &str| {
+        let entry = AllowedHost { host: place.into(), port: None, allow_http: false, allow_private: false };
+        let lanes = [(lane(), vec![entry])].into();
+        AssetVault::new(VaultConfig {
+            store: store.clone(),
+            lanes,
+            limits: Limits::default(),
+            temp_dir: None,
+        })
+        .is_ok()
+    };
+    assert!(opens(&store, "s3://assets/bedrock/") && opens(&store, "s3://assets/"));
+    for bad in
+        ["s3://assets", "s3://assets/x", "s3://assets/../", "s3:///x/", "s3://A/x/", "s3://assets/x/?/"]
+    {
+        assert!(!opens(&store, bad), "{bad}");
+    }
+    assert!(!opens(&StoreConfig::Memory {}, "s3://assets/bedrock/"), "only where the store is a bucket");
 }

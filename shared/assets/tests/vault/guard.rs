@@ -4,6 +4,7 @@ use crate::fixtures::png;
 use crate::site::{Page, Site, barred, lane, local, save, scripted, stored, vault};
 use glassline_assets::{AllowedHost, AssetVault, Limits, StoreConfig, VaultConfig, VaultConfigError};
 use glassline_protocol::provider::Media;
+use glassline_protocol::vault::Saved;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
@@ -51,6 +52,23 @@ async fn addresses_off_the_list_are_refused() {
         ("https://[::ffff:169.254.169.254]/", "allowed hosts"),
         ("https://169.254.169.254/latest/meta-data/", "allowed hosts"),
         ("https://metadata.google.internal/", "allowed hosts"),
+        ("https://evil.example\\@cdn.example.com/", "allowed hosts"),
+        ("https://evil.example#@cdn.example.com/", "allowed hosts"),
+        ("https://evil.example?@cdn.example.com/", "allowed hosts"),
+        ("https://evil.example%2f@cdn.example.com/", "user name"),
+        ("https://evil.example/https://cdn.example.com/", "allowed hosts"),
+        ("https://cdn.ex\u{430}mple.com/", "allowed hosts"),
+        ("https://xn--bcher-kva.example/", "allowed hosts"),
+        ("https://cdn\u{3002}example\u{3002}com\u{3002}evil\u{3002}example/", "allowed hosts"),
+        ("https://cdn.example.com%00.evil.example/", "not a URL"),
+        ("https://cdn.example.com%2eevil.example/", "allowed hosts"),
+        ("https://cdn.example.com:443@evil.example/", "user name"),
+        ("https://[::ffff:a9fe:a9fe]/", "allowed hosts"),
+        ("https://[64:ff9b::a9fe:a9fe]/", "allowed hosts"),
+        ("https://0xa9fea9fe/", "allowed hosts"),
+        ("https://2852039166/", "allowed hosts"),
+        ("https://0251.0376.0251.0376/", "allowed hosts"),
+        ("s3://cdn.example.com/x.png", "allowed hosts"),
     ];
     for (url, expected) in cases {
         let reason = barred(save(&vault, url, Media::Image).await);
@@ -102,6 +120,43 @@ async fn a_listed_host_inside_our_network_is_not_dialled() {
         assert!(reason.contains("may not be dialled"), "{url} for {name}: {reason}");
     }
     assert!(site.asked().is_empty());
+}
+
+/// However it is written: these are the listed host itself, and what stops them is only that nobody answers there.
+#[tokio::test]
+async fn a_listed_host_is_asked_however_it_is_written() {
+    let folder = TempDir::new().unwrap();
+    let limits = Limits { deadline_ms: 300, ..Limits::default() };
+    let vault = vault(folder.path(), vec![entry("nobody.invalid"), entry("*.cdn.invalid")], limits);
+    for url in [
+        "https://nobody.invalid/x.png",
+        "https://NOBODY.invalid:443/x.png",
+        "https:\\\\nobody.invalid\\x.png",
+        "  https://nobody.invalid/x.png\n",
+        "https://no\tbody.invalid/x.png",
+        "https://nobody\u{3002}invalid/x.png",
+        "https://nobody.invalid\\@evil.example/x.png",
+        "https://nobody.invalid/?u=https://169.254.169.254/",
+        "https://a.b.cdn.invalid/x@y:z",
+    ] {
+        assert_eq!(save(&vault, url, Media::Image).await, Saved::Unavailable, "{url}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_in_circles_ends() {
+    let pages = vec![
+        ("/a", Page::redirect(302, "/b")),
+        ("/b", Page::redirect(307, "/a")),
+        ("/self", Page::redirect(308, "/self")),
+    ];
+    let site = Site::start(pages).await;
+    let folder = TempDir::new().unwrap();
+    let vault = vault(folder.path(), vec![local(site.port)], Limits::default());
+    for path in ["/a", "/self"] {
+        assert!(barred(save(&vault, &site.url(path), Media::Image).await).contains("too often"));
+    }
+    assert_eq!(site.asked().len(), 12, "the first address and five more, each time");
 }
 
 #[tokio::test]

@@ -11,6 +11,8 @@
 
 mod bucket;
 mod download;
+mod drive;
+mod drive_site;
 mod fixtures;
 mod guard;
 mod hostile;
