@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::types::{StreamSpecification, StreamViewType};
 use futures_util::FutureExt as _;
 use futures_util::future::Shared;
-use glassline_assets::{AllowedHost, AssetVault, Limits, StoreConfig, VaultConfig};
+use glassline_assets::{AllowedHost, AssetVault, Limits, S3Keys, StoreConfig, VaultConfig};
 use glassline_aws::dynamo::{DynamoStore, create_table};
 use glassline_aws::live::Live;
 use glassline_aws::sqs::SqsQueues;
@@ -134,11 +134,14 @@ pub struct WorldOptions {
     pub lanes: Vec<Lane>,
     /// Times and limits.
     pub settings: Settings,
+    /// Whether outputs are stored in a bucket of S3; else in a folder.
+    pub bucket: bool,
 }
 
 impl Default for WorldOptions {
     fn default() -> Self {
-        Self { lanes: vec![Lane::keyed(2), Lane::looked(2), Lane::blind(2)], settings: Settings::default() }
+        let lanes = vec![Lane::keyed(2), Lane::looked(2), Lane::blind(2)];
+        Self { lanes, settings: Settings::default(), bucket: false }
     }
 }
 
@@ -146,7 +149,7 @@ impl WorldOptions {
     /// A world with one lane.
     #[must_use]
     pub fn one(lane: Lane) -> Self {
-        Self { lanes: vec![lane], settings: Settings::default() }
+        Self { lanes: vec![lane], ..Self::default() }
     }
 }
 
@@ -185,6 +188,7 @@ struct Outside {
     sandbox: Arc<Sandbox>,
     providers: Arc<Providers>,
     vault: Arc<AssetVault>,
+    bucket: Option<Arc<glassline_s3::Server>>,
     _storage: Arc<tempfile::TempDir>,
 }
 
@@ -323,7 +327,10 @@ async fn provider(lanes: &[Lane], clock: &TestClock) -> (Sandbox, Providers) {
     (sandbox, providers)
 }
 
-fn vault(lanes: &[Lane], sandbox: &Sandbox, root: &std::path::Path) -> AssetVault {
+/// The bucket of a test.
+const BUCKET: &str = "assets";
+
+fn vault(lanes: &[Lane], sandbox: &Sandbox, store: StoreConfig) -> AssetVault {
     let host = AllowedHost {
         host: "127.0.0.1".into(),
         port: Some(sandbox.address.port()),
@@ -331,7 +338,7 @@ fn vault(lanes: &[Lane], sandbox: &Sandbox, root: &std::path::Path) -> AssetVaul
         allow_private: true,
     };
     AssetVault::new(VaultConfig {
-        store: StoreConfig::Fs { root: root.to_owned() },
+        store,
         lanes: lanes.iter().map(|lane| (lane_name(lane.name), vec![host.clone()])).collect(),
         limits: Limits::default(),
         temp_dir: None,
@@ -340,19 +347,33 @@ fn vault(lanes: &[Lane], sandbox: &Sandbox, root: &std::path::Path) -> AssetVaul
 }
 
 impl Outside {
-    async fn new(lanes: &[Lane]) -> Self {
+    async fn new(lanes: &[Lane], bucket: bool) -> Self {
         let clock = TestClock {
             manual: ManualClock::new(1_764_000_000_000),
             next: Arc::new(AtomicU64::new(0x1000_0000)),
         };
         let (sandbox, providers) = provider(lanes, &clock).await;
         let storage = tempfile::tempdir().unwrap();
-        let vault = vault(lanes, &sandbox, storage.path());
+        let bucket = match bucket {
+            true => Some(Arc::new(glassline_s3::Server::start(storage.path(), BUCKET).await.unwrap())),
+            false => None,
+        };
+        let store = match &bucket {
+            Some(server) => StoreConfig::S3 {
+                bucket: BUCKET.into(),
+                region: "us-east-1".into(),
+                endpoint: Some(server.endpoint().into()),
+                keys: Some(S3Keys { id: glassline_s3::KEY_ID.into(), secret: glassline_s3::SECRET.into() }),
+            },
+            None => StoreConfig::Fs { root: storage.path().to_owned() },
+        };
+        let vault = vault(lanes, &sandbox, store);
         Self {
             clock,
             sandbox: Arc::new(sandbox),
             providers: Arc::new(providers),
             vault: Arc::new(vault),
+            bucket,
             _storage: Arc::new(storage),
         }
     }
@@ -361,18 +382,19 @@ impl Outside {
 impl World {
     /// Sets up everything, with its lanes created.
     pub async fn new(options: WorldOptions) -> Self {
-        let outside = Outside::new(&options.lanes).await;
+        let outside = Outside::new(&options.lanes, options.bucket).await;
         Self::inside(outside, options).await
     }
 
     /// A world with a new table and new queues around the same provider, storage and clock.
     pub async fn again(&self) -> Self {
-        let options = WorldOptions { lanes: self.lanes.clone(), settings: self.settings.clone() };
+        let bucket = self.outside.bucket.is_some();
+        let options = WorldOptions { lanes: self.lanes.clone(), settings: self.settings.clone(), bucket };
         Self::inside(self.outside.clone(), options).await
     }
 
     async fn inside(outside: Outside, options: WorldOptions) -> Self {
-        let WorldOptions { lanes, settings } = options;
+        let WorldOptions { lanes, settings, bucket: _ } = options;
         let (open, closed) = oneshot::channel::<()>();
         let stop: Stop = async move { closed.await.unwrap_or_default() }.boxed().shared();
         let (engine, urls, sqs_endpoint) = queues(&outside.clock, &stop).await;
@@ -411,6 +433,12 @@ impl World {
             outside,
             _open: open,
         }
+    }
+
+    /// The bucket that outputs are stored in, if they are.
+    #[must_use]
+    pub fn bucket(&self) -> Option<&glassline_s3::Server> {
+        self.outside.bucket.as_deref()
     }
 
     /// Now.

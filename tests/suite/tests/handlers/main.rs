@@ -13,6 +13,7 @@ mod admission;
 mod backlog;
 mod bad_rows;
 mod batch;
+mod bucket;
 mod callbacks;
 mod cancel;
 mod claims;

@@ -128,3 +128,21 @@ async fn at_once() {
     }
     println!("{stored} of {RUNS} were stored first");
 }
+
+/// A picture of another size than was asked for is paid for and no output: refused with the reason, and tried again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_picture_of_another_size_is_refused() {
+    let world = world("keyed", 1).await;
+    let finish = Message::Finish(completed(&world, "p1").await);
+    let mut job = world.job(&s1("p1")).await;
+    assert_eq!((job.width_px, job.height_px), (Some(64), Some(64)), "the shot's parameters ask for it");
+    job.width_px = Some(640);
+    world.put(&job).await;
+    assert_eq!(world.handle(&Plan::none(), finish).await, Some(Ok("followed".into())));
+    assert_eq!(stands(&world, "p1").await, (Status::Ready, 1, 1));
+    let key = OutcomeKey { job: s1("p1"), attempt: 1 };
+    let outcome: OutcomeRow = world.get(&key).await.unwrap();
+    assert_eq!(outcome.verdict, Verdict::Failed);
+    let reason = outcome.reason.unwrap();
+    assert_eq!(reason, "the output has 64 × 64 pixels, but 640 × 64 were asked for");
+}
