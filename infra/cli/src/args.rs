@@ -55,6 +55,7 @@ impl Options {
             | Command::Episodes { .. }
             | Command::Reopen { .. }
             | Command::Ledger { .. }
+            | Command::Audit { .. }
             | Command::Queues => false,
         };
         if embedded && self.stack.is_some() {
@@ -150,6 +151,16 @@ pub(crate) enum Command {
         /// Only what ended, or started if it hasn't ended, since then: 2026-11-01, 2026-11-01T12:00:00Z, 24h, 7d.
         #[arg(long, value_name = "WHEN")]
         since: Option<String>,
+    },
+    /// Compare what is stored with what the table says: objects without rows, rows without objects, other sizes or
+    /// hashes, orphaned tasks. Fails when an output is gone or another.
+    Audit {
+        /// Read every object that a row names, and compare its hash.
+        #[arg(long)]
+        deep: bool,
+        /// Delete objects without a row that are older than a day and whose attempt has ended otherwise. Never a row.
+        #[arg(long)]
+        repair: bool,
     },
     /// Show the queues.
     Queues,

@@ -4,6 +4,7 @@
 use crate::args::Options;
 use crate::failure::Failure;
 use crate::stack::describe;
+use glassline_assets::StoreConfig;
 use glassline_aws::config::{Clients, sdk_config};
 use glassline_aws::live::Live;
 use glassline_aws::local::SystemLocal;
@@ -102,6 +103,8 @@ pub(crate) struct Connection {
     pub(crate) clients: Clients,
     /// Every queue: its name, and its address.
     pub(crate) queues: Vec<(String, String)>,
+    /// Where the outputs are, if that is known.
+    pub(crate) storage: Option<StoreConfig>,
     /// Whether functions are running.
     pub(crate) running: bool,
     _stores: Option<(Stores, Lock)>,
@@ -123,11 +126,12 @@ fn ports(
     }
 }
 
-fn connected(clients: Clients, sqs: SocketAddr, stores: Option<(Stores, Lock)>) -> Connection {
+fn connected(clients: Clients, sqs: SocketAddr, data: &Path, stores: Option<(Stores, Lock)>) -> Connection {
     let queues = QUEUES.iter().map(|spec| (spec.name.to_owned(), glassline_sqs::queue_url(sqs, spec.name)));
     let queues: Vec<_> = queues.collect();
     let ports = ports(&clients, TABLE.into(), queue_urls(sqs), &queues);
-    Connection { ports, clients, queues, running: stores.is_none(), _stores: stores }
+    let storage = Some(StoreConfig::Fs { root: data.join("storage") });
+    Connection { ports, clients, queues, storage, running: stores.is_none(), _stores: stores }
 }
 
 /// Connects to the stack that the options name.
@@ -137,7 +141,14 @@ pub(crate) async fn connect(options: &Options) -> Result<Connection, Failure> {
     let found = describe(&config, stack, SystemLocal.now_ms()).await?;
     let clients = Clients::new(&config);
     let ports = ports(&clients, found.table, found.urls, &found.queues);
-    Ok(Connection { ports, clients, queues: found.queues, running: true, _stores: None })
+    let region = config.region().map(ToString::to_string);
+    let storage = found.bucket.zip(region).map(|(bucket, region)| StoreConfig::S3 {
+        bucket,
+        region,
+        endpoint: options.endpoint_url.clone(),
+        keys: None,
+    });
+    Ok(Connection { ports, clients, queues: found.queues, storage, running: true, _stores: None })
 }
 
 /// Where the stack on a data folder listens; `None` when none is ready.
@@ -165,7 +176,7 @@ async fn connect_local(data: &Path) -> Result<Connection, Failure> {
         if let Some(lock) = try_lock(data)? {
             let stores = Stores::open(Some(data), VISIBILITY_MS).await?;
             let (clients, sqs) = (stores.clients(), stores.sqs);
-            return Ok(connected(clients, sqs, Some((stores, lock))));
+            return Ok(connected(clients, sqs, data, Some((stores, lock))));
         }
         if let Some(addresses) = running(data)? {
             break addresses;
@@ -182,7 +193,7 @@ async fn connect_local(data: &Path) -> Result<Connection, Failure> {
     };
     let clients =
         Clients::local(&format!("http://{}", addresses.dynamo), &format!("http://{}", addresses.sqs));
-    Ok(connected(clients, addresses.sqs, None))
+    Ok(connected(clients, addresses.sqs, data, None))
 }
 
 /// The address of the registry page of the running stack that the options name.

@@ -26,6 +26,7 @@ from_errors!(
     glassline_protocol::intake::BadPost,
     glassline_protocol::intake::SubmitError,
     glassline_protocol::steps::CantReopen,
+    glassline_assets::StoreError,
     glassline_assets::VaultConfigError,
     glassline_sqs::SqsError,
 );

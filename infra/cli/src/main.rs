@@ -3,6 +3,7 @@
 #[macro_use]
 mod output;
 mod args;
+mod audit;
 mod client;
 mod connect;
 mod demo;
@@ -64,6 +65,7 @@ async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Episodes { series, limit } => episodes::list(&options, series.as_deref(), limit).await,
         Command::Reopen { episode } => episodes::reopen_one(&options, &episode).await,
         Command::Ledger { lane, since } => ledger::run(&options, lane.as_deref(), since.as_deref()).await,
+        Command::Audit { deep, repair } => audit::run(&options, deep, repair).await,
         Command::Queues => look::queues(&options).await,
         Command::Function { name } => Ok(functions::run(&name)),
     }

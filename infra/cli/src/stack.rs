@@ -22,6 +22,8 @@ const MAX_ANSWER_BYTES: usize = 4 << 20;
 pub(crate) struct DeployedStack {
     /// Its table.
     pub(crate) table: String,
+    /// The bucket of its outputs, if it says.
+    pub(crate) bucket: Option<String>,
     /// The queues that are sent to, by their addresses.
     pub(crate) urls: BTreeMap<Queue, String>,
     /// Every queue of the stack: name as it is shown, and address.
@@ -145,7 +147,8 @@ fn understood(stack: &str, place: &str, status: u16, body: &str) -> Result<Deplo
         let key = output(*queue).replace("QueueUrl", "DeadLettersUrl");
         queues.extend(outputs.remove(&key).map(|url| (format!("{}-dlq", queue.name()), url)));
     }
-    Ok(DeployedStack { table, urls, queues })
+    let bucket = outputs.remove("BucketName").filter(|name| !name.is_empty());
+    Ok(DeployedStack { table, bucket, urls, queues })
 }
 
 /// The host of CloudFormation in a region.

@@ -60,6 +60,72 @@ fn the_demo_proves_that_each_shot_was_paid_for_once() {
     let qa = queues["queues"].as_array().unwrap().iter().find(|queue| queue["queue"] == "qa.fifo").unwrap();
     assert_eq!(qa["visible"], jobs.len(), "{queues}");
     waiting_without_a_stack_fails_and_says_so(folder.path(), &data);
+    let locations: Vec<String> = jobs
+        .iter()
+        .map(|job| {
+            let file = Path::new(job["file"].as_str().unwrap()).canonicalize().unwrap();
+            let root = data.join("storage").canonicalize().unwrap();
+            file.strip_prefix(root).unwrap().to_str().unwrap().to_owned()
+        })
+        .collect();
+    the_audit_tells_what_does_not_agree(&data, &locations);
+}
+
+/// Files that a test puts beside the demo's, and what the audit says of them.
+fn the_audit_tells_what_does_not_agree(data: &Path, locations: &[String]) {
+    let storage = data.join("storage");
+    let audit = |options: &[&str], well: bool| {
+        let output = glassline(data, &[&["audit", "--json"], options].concat());
+        let report = last_json(&output);
+        assert_eq!(output.status.success(), well, "{report}");
+        report
+    };
+    let count = |report: &Value, what: &str| report[what].as_array().unwrap().len();
+    let clean = audit(&["--deep"], true);
+    assert_eq!(clean["objects"], locations.len(), "{clean}");
+    for what in
+        ["objects_without_rows", "rows_without_objects", "mismatches", "second_copies", "foreign", "bad_rows"]
+    {
+        assert_eq!(count(&clean, what), 0, "{clean}");
+    }
+    // The same attempt with other bytes: old, and young. An attempt that never was. A file that is no output.
+    let (before, name) = locations[0].rsplit_once('/').unwrap();
+    let (attempt, rest) = name.split_once('-').unwrap();
+    let extension = rest.rsplit_once('.').unwrap().1;
+    let other = |attempt: &str, digit: &str| format!("{before}/{attempt}-{}.{extension}", digit.repeat(64));
+    let (old, young, unknown) = (other(attempt, "a"), other(attempt, "b"), other("77", "c"));
+    for path in [&old, &young, &unknown, &"notes.txt".to_owned()] {
+        std::fs::write(storage.join(path), "stray").unwrap();
+    }
+    let two_days_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(48 * 60 * 60);
+    for path in [&old, &unknown] {
+        let file = std::fs::File::options().write(true).open(storage.join(path)).unwrap();
+        file.set_modified(two_days_ago).unwrap();
+    }
+    let strays = audit(&[], true);
+    assert_eq!((count(&strays, "objects_without_rows"), count(&strays, "foreign")), (3, 1), "{strays}");
+    assert!(storage.join(&old).exists(), "without --repair nothing is changed");
+    // One gone, one with a byte changed.
+    std::fs::remove_file(storage.join(&locations[1])).unwrap();
+    let path = storage.join(&locations[2]);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let shallow = audit(&[], false);
+    assert_eq!((count(&shallow, "rows_without_objects"), count(&shallow, "mismatches")), (1, 0), "{shallow}");
+    assert_eq!(shallow["rows_without_objects"][0]["location"], locations[1].as_str());
+    let deep = audit(&["--deep", "--repair"], false);
+    assert_eq!(count(&deep, "mismatches"), 1, "{deep}");
+    assert_eq!(deep["mismatches"][0]["location"], locations[2].as_str());
+    assert_eq!(deep["mismatches"][0]["differs_in"], "hash");
+    let gone = |path: &str| !storage.join(path).exists();
+    assert!(gone(&old) && !gone(&young) && !gone(&unknown) && !gone("notes.txt"), "{deep}");
+    assert!(locations.iter().enumerate().all(|(n, path)| gone(path) == (n == 1)), "no output is touched");
+    let said = String::from_utf8(glassline(data, &["audit"]).stdout).unwrap();
+    assert!(
+        said.contains("rows without their object") && said.contains("its attempt has no outcome"),
+        "{said}"
+    );
 }
 
 /// Each claim has a trace that leads from dispatch through the worker to the finisher, and what was done is counted.
