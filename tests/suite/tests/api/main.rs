@@ -15,5 +15,6 @@ mod events;
 mod failures;
 mod intake;
 mod lanes;
+mod ops;
 mod registry;
 mod support;
