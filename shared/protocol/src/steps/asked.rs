@@ -48,9 +48,6 @@ pub(super) async fn meant<S: Store>(
     if view.job.attempt == attempt {
         return Ok(Ok(view));
     }
-    let why = format!(
-        "attempt {attempt} was meant, and the job is {} at attempt {}",
-        view.job.status, view.job.attempt
-    );
+    let why = format!("attempt {attempt} of {job} was meant, and that isn't its attempt now");
     Ok(Err(Asked::refused(why, view.job)))
 }

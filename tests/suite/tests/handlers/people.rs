@@ -238,7 +238,7 @@ async fn a_cancel_acts_at_once_wherever_it_can() {
     assert_eq!(take_all(&world, "wake").await.len(), 1, "its slot is free");
     crate::support::ok(&world, message(&handoff)).await;
     assert_eq!(world.renders_of(&s1("p1")), 0);
-    assert!(refused(&world, &Ask::Requeue(0)).await.contains("attempt 0 was meant"));
+    assert!(refused(&world, &Ask::Requeue(0)).await.contains("attempt 0 of POST#"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
