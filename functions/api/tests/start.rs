@@ -4,8 +4,11 @@
 use std::process::Command;
 
 /// Everything that the api needs, except where it would have to be real.
-const GOOD: [(&str, &str); 4] = [
+const GOOD: [(&str, &str); 7] = [
     ("GLASSLINE_TABLE", "glassline"),
+    ("GLASSLINE_RENDER_QUEUE_URL", "http://127.0.0.1:9/000000000000/render"),
+    ("GLASSLINE_FINISH_QUEUE_URL", "http://127.0.0.1:9/000000000000/finish"),
+    ("GLASSLINE_ROLLBACK_QUEUE_URL", "http://127.0.0.1:9/000000000000/rollback"),
     ("GLASSLINE_WAKE_QUEUE_URL", "http://127.0.0.1:9/000000000000/wake"),
     ("GLASSLINE_HANDOFF_SECRET", "a secret for this test"),
     ("GLASSLINE_API_SECRET", "another secret for this test"),
