@@ -100,7 +100,7 @@ def test_a_late_form_changes_nothing(stack, visit):
     button = page.locator("[id='h-POST:late/SHOT:s1']").get_by_role("button", name="Give up")
     expect(button).to_be_visible()
     # The second page doesn't look again, so that it is late.
-    other.evaluate("window.fetch = () => new Promise(() => {})")
+    other.evaluate("() => { window.fetch = () => new Promise(() => {}); }")
     button.click()
     expect(page.get_by_role("status").first).to_contain_text("given up")
     before = stack.show("POST#late/SHOT#s1")["jobs"][0]
