@@ -126,13 +126,9 @@ impl Client {
             return Ok(value);
         }
         let detail = value["detail"].as_str().map(|detail| detail.trim_end_matches('.').to_owned());
-        let now = match (value["job_status"].as_str(), value["attempt"].as_u64()) {
-            (Some(status), Some(attempt)) => format!("; the job is {status} at attempt {attempt}"),
-            _ => String::new(),
-        };
         Err(Failure::new(match (status, detail) {
             (401, _) => format!("the secret in {SECRET} isn't one that is in force there"),
-            (_, Some(detail)) => format!("{detail}{now}"),
+            (_, Some(detail)) => detail,
             (_, None) => format!("the answer has status {status} and says nothing"),
         }))
     }

@@ -48,6 +48,9 @@ pub(super) async fn meant<S: Store>(
     if view.job.attempt == attempt {
         return Ok(Ok(view));
     }
-    let why = format!("attempt {attempt} of {job} was meant, and that isn't its attempt now");
+    let why = format!(
+        "attempt {attempt} of {job} was meant, and it is {} at attempt {}",
+        view.job.status, view.job.attempt
+    );
     Ok(Err(Asked::refused(why, view.job)))
 }

@@ -38,8 +38,8 @@ pub async fn review<P: Store + Queues + Local>(
     }
     if row.attempt != outcome.attempt || row.status != Status::Succeeded {
         let why = format!(
-            "attempt {} was judged, and it is {} at attempt {}",
-            outcome.attempt, row.status, row.attempt
+            "attempt {} of {} was judged, and it is {} at attempt {}",
+            outcome.attempt, row.key, row.status, row.attempt
         );
         return Ok(Asked::refused(why, row));
     }
