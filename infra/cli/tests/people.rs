@@ -131,11 +131,13 @@ fn people_explain_cancel_requeue_and_judge() {
     assert_eq!(slow["capacity"], 2, "{slow}");
     contains(&stack.refusal(&["pause", "nowhere"]), &["nowhere"]);
     at_an_address(&stack);
+    // There is room for it now.
+    stack.wait("POST#p1/SHOT#s2", "rendering");
     // The same on the folder, once nothing runs any more.
     let mut child = stack.child.take().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    contains(&stack.text(&["explain", "POST#p1/SHOT#s2"]), &["slow"]);
+    contains(&stack.text(&["explain", "POST#p1/SHOT#s2"]), &["render"]);
     let all = stack.text(&["cancel", "--lane", "slow"]);
     contains(&all, &["POST#p1/SHOT#s1", "POST#p1/SHOT#s2"]);
 }
