@@ -168,13 +168,6 @@ pub(crate) const FAULTS: &[Fault] = &[
     ("a rare tick", "ScheduleExpression", |t| {
         *at(t, "/Dispatch/Properties/Events/Tick/Properties/ScheduleExpression") = json!("rate(1 hour)");
     }),
-    ("a package not built along", "Worker isn't built with all functions' packages", |t| {
-        at(t, "/Worker/Metadata/BuildProperties/CargoLambdaFlags").as_array_mut().unwrap().pop();
-    }),
-    ("a process that dies with one record", "Worker is built without --disable-optimizations", |t| {
-        let flags = at(t, "/Worker/Metadata/BuildProperties/CargoLambdaFlags").as_array_mut().unwrap();
-        flags.retain(|flag| flag != "--disable-optimizations");
-    }),
     ("an older runtime", "Finisher's Runtime", |t| {
         t["Globals"]["Function"]["Runtime"] = json!("provided.al2")
     }),
