@@ -7,8 +7,8 @@ use super::send::send_one;
 use crate::ids::{Attempt, JobKey, ParentKey, TaskId};
 use crate::message::{Finish, Message, Subject, Wake};
 use crate::note::Did;
-use crate::ports::{Envelope, Local, Queues, Sent, Store};
-use crate::rank::ready_entry;
+use crate::ports::{Envelope, Local, NotStarted, Queues, Sent, Store};
+use crate::rank::{held_entry, ready_entry};
 use crate::row::outcome::Cost;
 use crate::row::{EpisodeKey, EpisodeStatus, JobRow, OutcomeRow, Status, Verdict};
 use crate::settings::Settings;
@@ -45,6 +45,10 @@ pub async fn requeue<P: Store + Queues + Local>(
     match row.status {
         Status::Failed | Status::Cancelled | Status::Succeeded => {}
         Status::Held => {
+            // Before anything is on record: what is refused after that would not be as it was.
+            if let Some(why) = closed(ports, &row).await? {
+                return Ok(Asked::refused(why, row));
+            }
             let reason = "a person asked for another attempt";
             if let Some(asked) = decide(ports, settings, &row, reason, Cost::AtRisk).await? {
                 return Ok(asked);
@@ -87,19 +91,53 @@ pub async fn resolve<P: Store + Queues + Local>(
         }
     }
     match (resolution, &row.task) {
-        (Resolution::Lost, None) => {
-            let reason = "a person says that the provider never accepted it";
-            match decide(ports, settings, &row, reason, Cost::None).await? {
-                Some(asked) => Ok(asked),
-                None => again(ports, settings, row, None).await,
-            }
-        }
+        (Resolution::Lost, None) => lost(ports, settings, row).await,
         (Resolution::Lost, Some(task)) => {
             let why = format!("it was accepted as task {task}, so it isn't lost; requeue it or give it up");
             Ok(Asked::refused(why, row))
         }
         (Resolution::Task(task), _) => accepted_as(ports, settings, row, task).await,
         (Resolution::GiveUp, _) => give_up(ports, settings, row).await,
+    }
+}
+
+/// A person says that nothing was accepted. That is believed only while the row says nothing else: the lease is won first,
+/// which voids whoever looks after the attempt now, and the outcome is put together with a check that no task was recorded
+/// since, as a callback may do at any moment.
+async fn lost<P: Store + Queues + Local>(
+    ports: &P,
+    settings: &Settings,
+    row: JobRow,
+) -> Result<Asked, Fault> {
+    if let Some(why) = closed(ports, &row).await? {
+        return Ok(Asked::refused(why, row));
+    }
+    let (Some(token), Some(seen_lease_ms)) = (row.token.clone(), row.lease_ms) else {
+        return Ok(Asked::moved_on(Some(row)));
+    };
+    let (ours, run) = (Ours { attempt: row.attempt, token }, ports.fresh_run());
+    let next_ms = ports.now_ms().saturating_add(settings.held_check_ms).max(seen_lease_ms.saturating_add(1));
+    let renew = JobTransition::Renew {
+        ours: ours.clone(),
+        status: row.status,
+        seen_lease_ms,
+        lease_ms: next_ms,
+        run: run.clone(),
+        held_sk: Some(held_entry(&row.lane, next_ms, row.attempt).sk),
+    };
+    let row = match settle::job(ports, settings.write_repeats, &row.key, &renew).await? {
+        Settled::Mine(row) => row,
+        Settled::Refused(found) => return Ok(Asked::moved_on(found)),
+    };
+    let reason = "a person says that the provider never accepted it";
+    let outcome = OutcomeRow::cancelled(end_of(&row, ports.now_ms()), reason, Cost::None);
+    let only_if = NotStarted { ours, run };
+    match settle::outcome(ports, settings.write_repeats, &outcome, Some(&only_if)).await? {
+        Recorded::Follow(found) if found.verdict == Verdict::Stored => {
+            finish(ports, settings, &row, &found).await
+        }
+        Recorded::Follow(_) => again(ports, settings, row, None).await,
+        Recorded::Moved => Ok(Asked::moved_on(ports.job(&row.key).await?.map(|view| view.job))),
     }
 }
 

@@ -106,6 +106,27 @@ async fn a_held_job_whose_task_a_person_found_is_finished_without_another_render
     world.check(&["p1"], true).await;
 }
 
+/// The task becomes known while a person says that there is none: what was read is not what is so any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_comes_to_be_known_meanwhile_is_not_rendered_a_second_time() {
+    for call in ["Renew", "put outcome"] {
+        let world = world("blind", 1).await;
+        held(&world).await;
+        let task = world.sandbox.books().renders[0].id.parse().unwrap();
+        let (plan, gate) = Plan::stop_before(Spot::first("api", call));
+        let (lost, known) = (Ask::Resolve(1, Resolution::Lost), Ask::Resolve(1, Resolution::Task(task)));
+        let (said, between) =
+            gate.interrupt(asked(&world, &plan, &lost), asked(&world, &Plan::none(), &known)).await;
+        assert!(matches!(between, Some(Some(Ok(Asked::Done(Did::Checking, _))))), "{call}: {between:?}");
+        assert!(matches!(said, Some(Ok(Asked::Refused(..)))), "{call}: {said:?}");
+        assert_eq!(outcome(&world, 1).await, None, "{call}: nothing is on record");
+        to_end(&world).await;
+        assert_eq!(stands(&world, "p1").await, (Status::Succeeded, 1, 0), "{call}");
+        assert_eq!(world.renders_of(&s1("p1")), 1, "{call}");
+        world.check(&["p1"], true).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_job_that_is_given_up_is_cancelled_and_stays_so() {
     let world = world("blind", 1).await;

@@ -49,7 +49,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     },
     Function {
         name: "Api",
-        table: &["GetItem", "BatchGetItem", "Query", "UpdateItem", "PutItem", "Scan"],
+        table: &["GetItem", "BatchGetItem", "Query", "UpdateItem", "PutItem", "ConditionCheckItem", "Scan"],
         index: true,
         bucket: &["GetObject"],
         redrives: &["RenderDeadLetters", "FinishDeadLetters", "RollbackDeadLetters", "WakeDeadLetters"],
