@@ -98,7 +98,6 @@ pub struct Claim {
     #[schemars(regex(pattern = "^[0-9a-f]{8,64}$"))]
     token: String,
     /// The job's lane.
-    #[schemars(with = "String")]
     #[serde(skip_serializing_if = "Option::is_none")]
     lane: Option<String>,
     /// The slot that it fills.
@@ -110,7 +109,6 @@ pub struct Claim {
     #[serde(skip_serializing_if = "Option::is_none")]
     lease_ms: Option<Ms>,
     /// What to draw.
-    #[schemars(with = "String")]
     #[serde(skip_serializing_if = "Option::is_none")]
     prompt: Option<String>,
     /// The provider's own parameters.
@@ -118,7 +116,6 @@ pub struct Claim {
     #[serde(skip_serializing_if = "Option::is_none")]
     params: Option<serde_json::Value>,
     /// `image` or `video`.
-    #[schemars(with = "String")]
     #[serde(skip_serializing_if = "Option::is_none")]
     media: Option<String>,
 }
@@ -289,7 +286,6 @@ pub struct ReadBack {
     #[schemars(extend("enum" = ["accepted", "not_accepted", "superseded"]))]
     state: &'static str,
     /// The receipt, if it was taken.
-    #[schemars(with = "String")]
     #[serde(skip_serializing_if = "Option::is_none")]
     receipt: Option<String>,
     /// Where the job stands.

@@ -168,7 +168,6 @@ pub struct RequeueInput {
     attempt: Attempt,
     /// Why, one sentence; 160 bytes are kept.
     #[serde(default)]
-    #[schemars(with = "String")]
     note: Option<String>,
 }
 
@@ -204,7 +203,6 @@ pub struct ResolveInput {
     r#as: As,
     /// The provider's id of the render, with `task`.
     #[serde(default)]
-    #[schemars(with = "String")]
     task: Option<String>,
 }
 
@@ -252,7 +250,6 @@ pub struct ReviewInput {
     verdict: VerdictInput,
     /// Why, one sentence, with `reject`.
     #[serde(default)]
-    #[schemars(with = "String")]
     note: Option<String>,
 }
 
@@ -321,13 +318,11 @@ async fn explained<P: Ports>(
 #[serde(default, deny_unknown_fields)]
 pub struct BulkInput {
     /// Only those whose last failure was of this class.
-    #[schemars(with = "String")]
     error_class: Option<String>,
     /// From the page before; a page may be empty and yet not the last.
-    #[schemars(with = "String")]
     cursor: Option<String>,
     /// Jobs of this page at most.
-    #[schemars(range(min = 1, max = MAX_BULK), with = "usize")]
+    #[schemars(range(min = 1, max = MAX_BULK))]
     limit: Option<usize>,
 }
 
@@ -339,15 +334,13 @@ pub struct BulkResolveInput {
     r#as: As,
     /// Only those whose last failure was of this class.
     #[serde(default)]
-    #[schemars(with = "String")]
     error_class: Option<String>,
     /// From the page before.
     #[serde(default)]
-    #[schemars(with = "String")]
     cursor: Option<String>,
     /// Jobs of this page at most.
     #[serde(default)]
-    #[schemars(range(min = 1, max = MAX_BULK), with = "usize")]
+    #[schemars(range(min = 1, max = MAX_BULK))]
     limit: Option<usize>,
 }
 
@@ -359,11 +352,10 @@ pub struct BulkOne {
     /// The attempt that was meant.
     attempt: Attempt,
     /// What was done, if it was.
-    #[schemars(schema_with = "words::did")]
+    #[schemars(with = "Option<String>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     did: Option<Did>,
     /// Why nothing was done.
-    #[schemars(with = "String")]
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }
@@ -374,7 +366,6 @@ pub struct BulkAnswer {
     /// Job by job.
     results: Vec<BulkOne>,
     /// For the next page; absent at the end.
-    #[schemars(with = "String")]
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<String>,
 }
