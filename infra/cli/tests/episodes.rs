@@ -1,54 +1,16 @@
 //! Series, stories and episodes as a person uses them.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
-use serde_json::Value;
-use std::io::BufRead as _;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+mod support;
+
 use std::time::{Duration, Instant};
-
-fn glassline(data: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_glassline")).args(arguments).arg("--data").arg(data).output().unwrap()
-}
-
-fn json(data: &Path, arguments: &[&str]) -> Value {
-    let mut arguments = arguments.to_vec();
-    arguments.push("--json");
-    let output = glassline(data, &arguments);
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// A stack that ends with the test, whatever becomes of it.
-struct Local(Child);
-
-impl Local {
-    fn start(data: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_glassline"))
-            .args(["local", "--json", "--tick-seconds", "1", "--data"])
-            .arg(data)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("addresses"), "not up: {line}");
-        Self(child)
-    }
-}
-
-impl Drop for Local {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use support::{Local, glassline, json};
 
 #[test]
 fn stories_become_episodes() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    let local = Local::start(&data);
+    let local = Local::start(&data, None);
     let added = json(&data, &["series", "add", "night", "--lane", "prism", "--open", "2"]);
     assert_eq!(added["series"], "night");
     let csv = folder.path().join("stories.csv");

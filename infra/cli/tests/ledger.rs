@@ -1,50 +1,10 @@
 //! What renders cost, as a person asks for it: budget, ledger, and the provider's own books.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
-use serde_json::Value;
-use std::io::BufRead as _;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+mod support;
+
 use std::time::{Duration, Instant};
-
-fn glassline(data: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_glassline")).args(arguments).arg("--data").arg(data).output().unwrap()
-}
-
-fn json(data: &Path, arguments: &[&str]) -> Value {
-    let mut arguments = arguments.to_vec();
-    arguments.push("--json");
-    let output = glassline(data, &arguments);
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// A stack that ends with the test, whatever becomes of it.
-struct Local(Child);
-
-impl Local {
-    fn start(data: &Path, lanes: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_glassline"))
-            .args(["local", "--json", "--tick-seconds", "1", "--lanes"])
-            .arg(lanes)
-            .arg("--data")
-            .arg(data)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("addresses"), "not up: {line}");
-        Self(child)
-    }
-}
-
-impl Drop for Local {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use support::{Local, glassline, json};
 
 /// Three shots at 0.04 each in a lane that may spend 0.10 a day: two are rendered, the third waits for tomorrow, and the
 /// ledger says what the provider's books say.
@@ -55,7 +15,7 @@ fn a_budget_stops_claims_and_the_ledger_adds_up() {
     let lane = r#"[{"name":"dear","capacity":4,"recovery":{"tier":"key","lifetime_ms":86400000},
         "price_micros":40000,"budget_micros_per_day":100000,"render_min_ms":50,"render_max_ms":100}]"#;
     std::fs::write(&lanes, lane).unwrap();
-    let local = Local::start(&data, &lanes);
+    let local = Local::start(&data, Some(&lanes));
     let post = folder.path().join("post.json");
     let shots = r#"[{"id":"s1","prompt":"a"},{"id":"s2","prompt":"b"},{"id":"s3","prompt":"c"}]"#;
     std::fs::write(&post, format!(r#"{{"id":"p1","lane":"dear","shots":{shots}}}"#)).unwrap();

@@ -1,11 +1,13 @@
 //! What people do by command: on a running stack, at its address, and on a folder whose stack is stopped.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
+mod support;
+
 use serde_json::{Value, json};
-use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
+use support::Local;
 
 /// One renders at once and takes its time; the other can't be asked what became of a lost submit.
 const LANES: &str = r#"[
@@ -13,40 +15,26 @@ const LANES: &str = r#"[
     {"name":"quick","capacity":2,"recovery":{"tier":"none"},"render_min_ms":50,"render_max_ms":100}]"#;
 
 struct Stack {
+    // Ends before its folder goes.
+    local: Option<Local>,
     folder: tempfile::TempDir,
-    child: Option<Child>,
 }
 
 impl Stack {
     fn start() -> Self {
-        let mut stack = Self { folder: tempfile::tempdir().unwrap(), child: None };
-        std::fs::write(stack.folder.path().join("lanes.json"), LANES).unwrap();
-        let mut child = stack
-            .command()
-            .args(["local", "--json", "--tick-seconds", "1", "--lanes"])
-            .arg(stack.folder.path().join("lanes.json"))
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("addresses"), "not up: {line}");
-        stack.child = Some(child);
-        stack
+        let folder = tempfile::tempdir().unwrap();
+        let lanes = folder.path().join("lanes.json");
+        std::fs::write(&lanes, LANES).unwrap();
+        let local = Some(Local::start(&folder.path().join("data"), Some(&lanes)));
+        Self { local, folder }
     }
 
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
-    fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_glassline"));
-        command.arg("--data").arg(self.data());
-        command
-    }
-
     fn run(&self, arguments: &[&str]) -> Output {
-        self.command().args(arguments).output().unwrap()
+        support::glassline(&self.data(), arguments)
     }
 
     /// What a command prints that must succeed.
@@ -57,7 +45,7 @@ impl Stack {
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
-        serde_json::from_str(&self.text(&[arguments, &["--json"]].concat())).unwrap()
+        support::json(&self.data(), arguments)
     }
 
     /// What a command says that must fail.
@@ -85,15 +73,6 @@ impl Stack {
             }
             assert!(Instant::now() < until, "{job} isn't {status}: {shown}");
             std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-}
-
-impl Drop for Stack {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
         }
     }
 }
@@ -134,9 +113,7 @@ fn people_explain_cancel_requeue_and_judge() {
     // There is room for it now.
     stack.wait("POST#p1/SHOT#s2", "rendering");
     // The same on the folder, once nothing runs any more.
-    let mut child = stack.child.take().unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
+    drop(stack.local.take());
     contains(&stack.text(&["explain", "POST#p1/SHOT#s2"]), &["render"]);
     let all = stack.text(&["cancel", "--lane", "slow"]);
     contains(&all, &["POST#p1/SHOT#s1", "POST#p1/SHOT#s2"]);
